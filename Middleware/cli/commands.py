@@ -1,0 +1,25 @@
+"""The commands there are. A new one is a module with `main(arguments: Sequence[str]) -> int`,
+and a line here.
+
+`start.py` reads this table with whatever Python it was started with, before anything is
+installed: standard library only, and as little of it as possible.
+"""
+
+from collections.abc import Iterable, Mapping
+
+Command = tuple[str, str]
+"""The module to import when the command is used, and what `--help` says of it."""
+
+COMMANDS: Mapping[str, Command] = {
+    "serve": ("server", "start the server (what `python server.py` does)"),
+    "check": ("Middleware.cli.check", "every problem of a configuration tree, with its remedy"),
+    "run": ("Middleware.cli.run", "one run of a workflow in the terminal"),
+}
+
+
+def nearest_command(word: str, known: Iterable[str]) -> str | None:
+    """The command that was probably meant by a word that is none."""
+    from difflib import get_close_matches  # slow to import, and needed for mistakes only
+
+    close = get_close_matches(word.lower(), list(known), n=1)
+    return close[0] if close else None
