@@ -1,0 +1,60 @@
+"""What is wrong with a file, in one form for the log, ``check``, ``/health`` and the editor."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from Middleware.core.errors import ConfigError
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong. Texts never hold a secret, an address or a path of ours."""
+
+    code: str
+    """A key of ``check.CODES``."""
+    severity: Severity
+    file: str
+    """Relative to the configuration folder; workflows begin with ``Workflows/``."""
+    place: str = ""
+    """``nodes[2].prompt``, or ``line 3, column 7``."""
+    message: str
+    remedy: str = ""
+    using_last_good: bool = False
+    """The file was good before, and what it said then is still in use."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form of decisions §7."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "file": self.file,
+            "place": self.place,
+            "message": self.message,
+            "remedy": self.remedy,
+            "usingLastGood": self.using_last_good,
+        }
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.file, self.place) if part)
+        return f"{where}: {self.message} {self.remedy}".strip()
+
+
+class BrokenFile(ConfigError):
+    """A file that cannot be used, with everything that is wrong with it."""
+
+    def __init__(self, problems: tuple[Problem, ...], *, detail: str | None = None) -> None:
+        first, *others = problems
+        text = first.message
+        if others:
+            more = " ".join(f"`{p.place}`: {p.message} {p.remedy}".strip() for p in others)
+            text = f"{text} {first.remedy}".strip() + f" Also {more}"
+        super().__init__(
+            text,
+            file=first.file,
+            where=first.place,
+            remedy="" if others else first.remedy,
+            detail=detail,
+        )
+        self.problems = problems
