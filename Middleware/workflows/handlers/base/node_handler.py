@@ -1,0 +1,66 @@
+"""What a node type is: a handler and its options, registered under the name files use."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from Middleware.core.events import Event
+from Middleware.core.registry import Registry
+from Middleware.workflows.handlers.base.node_options import NodeOptions
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.workflow_context import WorkflowPayload
+
+OptionsT = TypeVar("OptionsT", bound=NodeOptions)
+
+
+class NodeHandler(ABC):
+    """One node type, or a close family. Built once without arguments and holds no state: one
+    instance serves every thread.
+    """
+
+    @abstractmethod
+    def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
+        """Run the node.
+
+        Events are returned only when ``context.stream`` is set; a payload always may be, and the
+        processor turns it into a stream where one is wanted. Raises MiddlewareError.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """A name in files, the options it reads and the instance that runs it."""
+
+    name: str
+    options: type[NodeOptions]
+    handler: NodeHandler
+    summary: str
+    """One line for people: the palette, the reference page."""
+
+
+node_types: Registry[NodeType] = Registry("node type")
+
+HandlerT = TypeVar("HandlerT", bound=type[NodeHandler])
+
+
+def node_type(*names: str, options: type[NodeOptions]) -> Callable[[HandlerT], HandlerT]:
+    """Register the decorated handler for ``names``. Options' docstring is what people read."""
+
+    def add(handler: HandlerT) -> HandlerT:
+        summary = (options.__doc__ or "").strip().splitlines()[0]
+        for name in names:
+            node_types.register(name)(NodeType(name, options, handler(), summary))
+        return handler
+
+    return add
+
+
+def options_of(context: ExecutionContext, options: type[OptionsT]) -> OptionsT:
+    """The node's typed options; a plain mapping (a caller without a file) is read first."""
+    config: Any = context.config
+    if isinstance(config, options):
+        return config
+    read = options.read(dict(config))
+    assert isinstance(read, options)
+    return read

@@ -1,0 +1,99 @@
+"""The options that every node may carry (nodes §0), and the types that options are made of."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr
+
+from Middleware.config.models import LooseBool, Settings, Text
+
+
+def _number_or_template(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        return int(value)
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return int(float(text)) if text else None
+        except (ValueError, OverflowError):
+            return text
+    return value
+
+
+IntOrTemplate = Annotated[int | str | None, BeforeValidator(_number_or_template)]
+"""A whole number, also as text, or text with variables that the processor resolves before the
+node runs (variables §6). What is neither stays text, is warned about, and gets the default."""
+
+
+class NodeOptions(Settings):
+    """Options of every node. Also readable as a mapping, by the keys of the file."""
+
+    type: Text = "Standard"
+    title: Text = ""
+    agent_name: Text = ""
+    id: Text = ""
+    is_responder: LooseBool | None = Field(None, alias="is_responder")
+    return_to_user: LooseBool = False
+    jinja2: LooseBool = False
+    endpoint_name: Text = ""
+    preset: Text = ""
+    max_response_size_in_tokens: IntOrTemplate = 400
+    max_context_token_size: IntOrTemplate = None
+    n_messages_to_include_in_variable: IntOrTemplate = 5
+    estimated_tokens_to_include_in_variable: IntOrTemplate = 2048
+    min_messages_in_variable: IntOrTemplate = 5
+    max_estimated_tokens_in_variable: IntOrTemplate = 2048
+    add_user_assistant_tags: LooseBool = False
+    include_tool_calls_in_conversation: LooseBool = False
+    clamp_prompt_to_context_window: LooseBool | None = None
+    add_discussion_id_timestamps_for_llm: LooseBool = Field(
+        False, alias="addDiscussionIdTimestampsForLLM"
+    )
+    use_relative_timestamps: LooseBool = False
+    use_group_chat_timestamp_logic: LooseBool = False
+    remove_custom_text_from_response_start: LooseBool = False
+    response_start_text_to_remove: str | tuple[str, ...] | None = None
+    lowercase_tool_call_function_names: LooseBool = False
+    inject_liveness_tool_call: LooseBool = False
+
+    _raw: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> "NodeOptions":
+        """Validate a node of a file. Raises pydantic's ValidationError."""
+        options = cls.model_validate(raw)
+        options._raw = raw
+        return options
+
+    def with_values(self, values: Mapping[str, Any]) -> "NodeOptions":
+        """A copy with resolved values, by their keys in the file."""
+        return self.read({**self._raw, **values})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._raw.get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._raw[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._raw
+
+
+@cache
+def known_keys(options: type[NodeOptions]) -> tuple[str, ...]:
+    """Every key that a file may give nodes with these options, in the order of the class."""
+    keys: list[str] = list(_KEYS_FOR_PEOPLE)
+    for field in options.model_fields.values():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            keys.extend(str(choice) for choice in alias.choices)
+        elif alias is not None:
+            keys.append(str(alias))
+    return tuple(keys)
+
+
+# Read by people only; shipped files of the reference carry them (nodes, conventions).
+_KEYS_FOR_PEOPLE = ("displayOnlyComment", "isResponder", "description", "$schema")

@@ -1,0 +1,40 @@
+"""Node types that existing files use and this version cannot run yet.
+
+Their files load, so that the rest of a workflow folder can be used and checked; running such a
+node is an error that says so, instead of something else happening in its place.
+"""
+
+from Middleware.core.errors import WorkflowError
+from Middleware.workflows.handlers.base.node_handler import NodeHandler, NodeType
+from Middleware.workflows.handlers.base.node_options import NodeOptions
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.workflow_context import WorkflowPayload
+
+_LISTED = """
+    ArithmeticProcessor ChatSummaryMemoryGatheringTool Conditional ContextCompactor
+    ConversationChunkProcessor ConversationMemory ConversationalKeywordSearchPerformerTool
+    CurlCommand DelimitedChunker FullChatSummary GetCurrentMemoryFromFile
+    GetCurrentStateDocument GetCurrentSummaryFromFile GetCustomFile ImageProcessor JsonExtractor
+    MCPToolCall MemoryKeywordSearchPerformerTool OfflineResearcherApiDeepResearch
+    OfflineResearcherApiQuickSearch OfflineWikiApiBestFullArticle OfflineWikiApiFullArticle
+    OfflineWikiApiPartialArticle OfflineWikiApiTopNFullArticles PythonModule QualityMemory
+    RecentMemory RecentMemorySummarizerTool SaveCustomFile SlowButQualityRAG TagTextExtractor
+    VectorMemorySearch WebFetch WorkflowLock WriteCurrentSummaryToFileAndReturnIt
+    chatSummarySummarizer
+"""
+_NAMES = frozenset(_LISTED.split())
+
+
+class _LaterHandler(NodeHandler):
+    def handle(self, context: ExecutionContext) -> WorkflowPayload:
+        kind = context.config.get("type")
+        raise WorkflowError(f"nodes of type {kind!r} cannot be run by this version.")
+
+
+_HANDLER = _LaterHandler()
+
+
+def later_type(name: str) -> NodeType | None:
+    if name not in _NAMES:
+        return None
+    return NodeType(name, NodeOptions, _HANDLER, "Not available in this version.")

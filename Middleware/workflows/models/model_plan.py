@@ -1,0 +1,27 @@
+"""How a node calls its model: everything that its file, endpoint and user settle beforehand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.config.models import Endpoint
+from Middleware.llm.backend import Backend
+from Middleware.workflows.output.cleaning import CleaningRules
+from Middleware.workflows.prompts.chat import PromptRules
+from Middleware.workflows.variables.conversation import ConversationRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan:
+    """Worked out once for a node, and again when a file behind it changes."""
+
+    endpoint: Endpoint
+    backend: Backend
+    parameters: Mapping[str, Any]
+    """Generation fields under the backend's own names."""
+    conversation: ConversationRules
+    prompt: PromptRules
+    cleaning: CleaningRules
+    splits_tool_exchange: bool = False
+    """The node's variables are made without the tool exchange that a conversation ends with;
+    it is sent as messages of its own (``appendNativeToolExchange``)."""

@@ -1,0 +1,88 @@
+"""What travels with one request through every run it causes (decisions §4: no globals)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from Middleware.config.files import Snapshot
+from Middleware.core.cancellation import CancelToken
+from Middleware.core.clock import Clock, SystemClock
+from Middleware.core.errors import WorkflowTooDeep
+from Middleware.core.events import Usage
+from Middleware.core.messages import Message
+from Middleware.llm.pool import BackendPool
+from Middleware.runs.recorder import Recorder, Silent
+from Middleware.workflows.models.step_notes import StepNotes
+
+
+@dataclass(slots=True)
+class ClientParameters:
+    """The sampling fields of the request, and which of them a backend was given."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def unused(self) -> tuple[str, ...]:
+        return tuple(name for name in self.values if name not in self.used)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all nodes of a request, sub-workflows included."""
+
+    usage: Usage | None = None
+    dropped_messages: int = 0
+    """By the context clamp."""
+    unfinished: bool = False
+    """Whether nodes remain to be run after the answer was given."""
+
+    def add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestScope:
+    """Shared by every node of a request; a sub-workflow gets a copy that is one level deeper."""
+
+    config: Snapshot
+    backends: BackendPool
+    request_id: str = ""
+    cancel: CancelToken = field(default_factory=CancelToken)
+    recorder: Recorder = field(default_factory=Silent)
+    clock: Clock = field(default_factory=SystemClock)
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: str | Mapping[str, Any] | None = None
+    parameters: ClientParameters = field(default_factory=ClientParameters)
+    filler: Message | None = None
+    """Sent behind the conversation, counted nowhere (workflow-engine S13)."""
+    totals: Totals = field(default_factory=Totals)
+    door: str = ""
+    categories: Mapping[str, Any] = field(default_factory=dict)
+    """The routing variables of a categorization run (variables §2.5)."""
+    chain: tuple[str, ...] = ()
+    """Names of the workflows that led here, outermost first."""
+    answers_client: bool = True
+    """Whether this run's responder speaks to the client, streamed or whole."""
+    parent_step: StepNotes | None = None
+    parent_run_id: str | None = None
+
+    def enter(self, workflow: str) -> "RequestScope":
+        """The scope inside ``workflow``; raises when that is one level too many."""
+        chain = (*self.chain, workflow)
+        limit = self.config.user.max_workflow_depth
+        if len(chain) > limit:
+            raise WorkflowTooDeep(limit, chain)
+        return replace(self, chain=chain)
+
+    def categorizing(self, categories: Mapping[str, Any]) -> "RequestScope":
+        """The scope of a categorization run: it speaks to nobody, gets no tools, and it and its
+        children see the routing variables (workflow-engine S8).
+        """
+        return replace(
+            self, answers_client=False, tools=(), tool_choice=None, categories=categories
+        )
+
+    def below(self, step: StepNotes, run_id: str, answers_client: bool) -> "RequestScope":
+        """The scope that a node hands to the sub-workflow it starts."""
+        return replace(self, parent_step=step, parent_run_id=run_id, answers_client=answers_client)

@@ -1,0 +1,64 @@
+"""What a node tells about itself while it runs; shown inside its step's ``meta``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.core.events import Usage
+from Middleware.core.messages import Message
+
+
+@dataclass(slots=True)
+class StepNotes:
+    """Filled by a handler, read when the step is shown. Belongs to one execution of one node."""
+
+    endpoint: str | None = None
+    resolved_prompt: tuple[Message, ...] | str | None = None
+    """What went to the model: messages, or the prompt text of a text endpoint."""
+    usage: Usage | None = None
+    attempts: int = 0
+    child_run_id: str | None = None
+    thinking: str | None = None
+    next_route: str | None = None
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of ours inside ``meta``; those without a value are left out."""
+        notes: dict[str, Any] = {
+            "endpoint": self.endpoint,
+            "resolvedPrompt": _shown(self.resolved_prompt),
+            "tokens": _counts(self.usage),
+            "attempts": self.attempts or None,
+            "childRunId": self.child_run_id,
+            "error": self.error,
+        }
+        return {key: value for key, value in notes.items() if value is not None}
+
+
+def _counts(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None:
+        return None
+    return {
+        "prompt": usage.prompt_tokens,
+        "completion": usage.completion_tokens,
+        "estimated": usage.estimated,
+    }
+
+
+def _shown(prompt: tuple[Message, ...] | str | None) -> Any:
+    if prompt is None or isinstance(prompt, str):
+        return prompt
+    return [_message_dict(message) for message in prompt]
+
+
+def _message_dict(message: Message) -> dict[str, Any]:
+    shown: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.images:
+        shown["images"] = list(message.images)
+    if message.tool_calls:
+        shown["toolCalls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        shown["toolCallId"] = message.tool_call_id
+    return shown
