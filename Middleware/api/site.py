@@ -1,0 +1,119 @@
+"""The WSGI application: what stands around Flask and is the same for every request."""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Blueprint, Flask
+
+from Middleware.api.admission import OPEN_PATHS, Keys
+from Middleware.api.background import Background
+from Middleware.api.cors import Cors
+from Middleware.api.errors import (
+    ENVIRON_REQUEST_ID,
+    ErrorShapes,
+    answer_errors,
+    as_ours,
+    plain_headers,
+    status_line,
+)
+from Middleware.api.headers import REQUEST_ID, Headers
+from Middleware.api.health import ENVIRON_STRANGER
+from Middleware.api.pulse import Pulse
+from Middleware.core.errors import InvalidKey, MiddlewareError, RequestTooLarge, ServerStopping
+
+ENVIRON_CALLER = "headrace.caller"
+"""The :class:`Caller` of a request; None when no keys are demanded."""
+
+Environ = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteParts:
+    """What a site is built from."""
+
+    blueprints: tuple[Blueprint, ...]
+    shapes: ErrorShapes
+    pulse: Pulse
+    background: Background
+    keys: Keys
+    new_id: Callable[[], str]
+    cors: tuple[str, ...] = ()
+    max_body_bytes: int = 64 * 1024 * 1024
+
+
+class Site:
+    """Gives each request its id, decides whether it may come in, and guards the whole."""
+
+    def __init__(self, parts: SiteParts) -> None:
+        self.shapes = parts.shapes
+        self.pulse = parts.pulse
+        self.background = parts.background
+        self.keys = parts.keys
+        self.max_body_bytes = parts.max_body_bytes
+        self.stopping = False
+        """Once true, every new request is refused."""
+        self._new_id = parts.new_id
+        self._cors = Cors(parts.cors) if parts.cors else None
+        self._flask = _flask_app(parts)
+
+    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        request_id = environ[ENVIRON_REQUEST_ID] = self._new_id()
+        extra: Headers = [(REQUEST_ID, request_id)]
+        preflight = self._allow_origin(environ, extra)
+
+        def start(status: str, headers: Headers, exc_info: Any = None) -> Any:
+            return start_response(status, [*headers, *extra], exc_info)
+
+        if preflight:
+            start("204 No Content", Cors.preflight_headers(environ))
+            return []
+        try:
+            self._admit(environ)
+            return self._flask(environ, start)
+        # The outermost guard of a request: what Flask itself did not turn into an answer.
+        except Exception as error:  # noqa: BLE001
+            ours = as_ours(error, environ)
+            return self._refuse(environ, ours, start)
+
+    def _allow_origin(self, environ: Environ, extra: Headers) -> bool:
+        """Add the headers for the page's origin; True when it only asks whether it may."""
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None or self._cors is None:
+            return False
+        allowed = self._cors.headers(origin)
+        extra.extend(allowed)
+        return bool(allowed) and Cors.is_preflight(environ)
+
+    def _admit(self, environ: Environ) -> None:
+        path: str = environ["PATH_INFO"]
+        if len(path) > 1 and path.endswith("/"):
+            # A trailing slash makes no difference anywhere, and never a redirect (C-52).
+            environ["PATH_INFO"] = path = path.rstrip("/") or "/"
+        if self.stopping:
+            raise ServerStopping
+        try:
+            environ[ENVIRON_CALLER] = self.keys.admit(environ)
+        except InvalidKey:
+            if path not in OPEN_PATHS:
+                raise
+            environ[ENVIRON_STRANGER] = True
+        if int(environ.get("CONTENT_LENGTH") or 0) > self.max_body_bytes:
+            limit = self.max_body_bytes / (1024 * 1024)
+            raise RequestTooLarge(f"The request is larger than {limit:g} MB.")
+
+    def _refuse(self, environ: Environ, error: MiddlewareError, start: Any) -> Iterable[bytes]:
+        body = self.shapes.body(environ["PATH_INFO"], error)
+        start(status_line(error.status), plain_headers(error, body), sys.exc_info())
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def _flask_app(parts: SiteParts) -> Flask:
+    app = Flask("headrace", static_folder=None, template_folder=None)
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    for blueprint in parts.blueprints:
+        app.register_blueprint(blueprint)
+    answer_errors(app, parts.shapes)
+    return app
