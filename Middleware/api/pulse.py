@@ -28,14 +28,11 @@ class Pulse:
         self._lock = threading.Lock()
         self._awake = threading.Event()
         self._thread: threading.Thread | None = None
+        self.resting = False
+        """True while the thread sleeps because nothing is active."""
 
     def __len__(self) -> int:
         return len(self._requests)
-
-    @property
-    def awake(self) -> bool:
-        """False while the thread sleeps because nothing is active."""
-        return self._awake.is_set()
 
     def watch(self, request_id: str, client_gone: Callable[[], bool] | None) -> ActiveRequest:
         """Register a request. Whoever asked must :meth:`release` it, whatever happens."""
@@ -102,4 +99,6 @@ class Pulse:
         # of the two sees the other.
         self._awake.clear()
         if not self._all():
+            self.resting = True
             self._awake.wait()
+            self.resting = False

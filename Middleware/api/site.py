@@ -21,7 +21,13 @@ from Middleware.api.errors import (
 from Middleware.api.headers import REQUEST_ID, Headers
 from Middleware.api.health import ENVIRON_STRANGER
 from Middleware.api.pulse import Pulse
-from Middleware.core.errors import InvalidKey, MiddlewareError, RequestTooLarge, ServerStopping
+from Middleware.core.errors import (
+    ConfigError,
+    InvalidKey,
+    MiddlewareError,
+    RequestTooLarge,
+    ServerStopping,
+)
 
 ENVIRON_CALLER = "headrace.caller"
 """The :class:`Caller` of a request; None when no keys are demanded."""
@@ -95,7 +101,8 @@ class Site:
             raise ServerStopping
         try:
             environ[ENVIRON_CALLER] = self.keys.admit(environ)
-        except InvalidKey:
+        except (InvalidKey, ConfigError):
+            # The second when user files are broken, which is what people look at /health for.
             if path not in OPEN_PATHS:
                 raise
             environ[ENVIRON_STRANGER] = True

@@ -20,6 +20,29 @@ class CancelToken:
         self._callbacks: list[Callable[[], None]] = []
         self._reason: MiddlewareError | None = None
 
+    @contextmanager
+    def child(self) -> Iterator["CancelToken"]:
+        """A token for a part of the work: cancelled with this one, or by itself alone."""
+        token = CancelToken()
+
+        def pass_on() -> None:
+            token.cancel(self._reason)
+
+        with self.on_cancel(pass_on):
+            yield token
+
+    @contextmanager
+    def limited(self, seconds: float, reason: MiddlewareError) -> Iterator["CancelToken"]:
+        """A child that is cancelled with ``reason`` when the block takes longer than that."""
+        with self.child() as token:
+            timer = threading.Timer(seconds, token.cancel, [reason])
+            timer.daemon = True
+            timer.start()
+            try:
+                yield token
+            finally:
+                timer.cancel()
+
     @property
     def cancelled(self) -> bool:
         return self._reason is not None

@@ -12,6 +12,8 @@
   x ConfigError                  400 configuration_error
   x WorkflowError                400 workflow_error
     - WorkflowTooDeep            400 workflow_too_deep
+    - TooManySteps               400 too_many_steps
+    - NodeTimeout                504 node_timeout
   x BackendError                 502 backend_error
     - BackendRejected            the backend's status where decisions.md §6 passes it on, else 502
     - BackendBadReply            502 backend_bad_reply       (nonsense, or cut off)
@@ -154,6 +156,28 @@ class WorkflowTooDeep(WorkflowError):
             f"Workflows are nested more than {limit} deep: {' -> '.join(chain)}. "
             "Break the cycle, or raise maxWorkflowDepth in the user file."
         )
+
+
+class TooManySteps(WorkflowError):
+    """A loop in a workflow ran longer than ``maxSteps`` allows."""
+
+    code = "too_many_steps"
+
+    def __init__(self, limit: int, path: tuple[str, ...]) -> None:
+        super().__init__(
+            f"The run stopped after {limit} steps; the last were {' -> '.join(path)}. "
+            "Let the loop end, or raise maxSteps in the user file."
+        )
+
+
+class NodeTimeout(WorkflowError):
+    """A node took longer than its ``timeoutSeconds``."""
+
+    status = 504
+    code = "node_timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"It did not finish within its {seconds:g} s (`timeoutSeconds`).")
 
 
 class BackendError(MiddlewareError):

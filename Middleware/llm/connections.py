@@ -28,6 +28,9 @@ _OPTIONS: Final = [
 ]
 
 
+_QUICK_ACK: Final = getattr(socket, "TCP_QUICKACK", None)
+
+
 class Origin(NamedTuple):
     """Where connections lead: those to one origin can stand in for each other."""
 
@@ -159,6 +162,16 @@ class Connections:
             secured.close()
             raise
         return secured
+
+
+def acknowledge_quickly(sock: socket.socket) -> None:
+    """Confirm the next bytes at once, where the system can; it forgets this with every request.
+
+    A server that leaves Nagle's algorithm on waits for that before it sends its second token,
+    and systems like to take 40 ms over it.
+    """
+    if _QUICK_ACK is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
 
 
 def _shut_down(sock: socket.socket) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import BackendError, BackendTimeout, BackendUnreachable
 from Middleware.llm.addresses import Address
-from Middleware.llm.connections import Connections, Grip, TimeLimits
+from Middleware.llm.connections import Connections, Grip, TimeLimits, acknowledge_quickly
 from Middleware.wire.backend_errors import BackendVoice
 
 _READ_MOST: Final = 65536
@@ -230,6 +230,7 @@ class Transport:
         # more than that it hung up; if it said nothing, reading fails at once.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             sock.sendall(request)
+            acknowledge_quickly(sock)
 
     def _broken(self, error: Exception) -> BackendError:
         if isinstance(error, TimeoutError):

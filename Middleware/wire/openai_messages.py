@@ -91,7 +91,7 @@ def _part(part: Mapping[str, Any], place: str, texts: list[str], images: list[st
         image = _image(part, kind, place)
         if image:
             images.append(image)
-    elif kind not in _NOT_REPLAYED:
+    elif not isinstance(kind, str) or kind not in _NOT_REPLAYED:
         raise MalformedRequest(
             f"{place}.type",
             "is missing" if kind is None else f"{kind!r} is not a kind of part that can be used",

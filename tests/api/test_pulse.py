@@ -93,7 +93,7 @@ def test_a_failing_request_takes_no_heartbeats_from_the_others() -> None:
 def test_the_thread_sleeps_while_nothing_is_active_and_wakes_for_the_next_request() -> None:
     pulse = Pulse(interval_seconds=0.001)
     pulse.release(pulse.watch("r1", None))
-    wait_until(lambda: not pulse.awake)
+    wait_until(lambda: pulse.resting)
 
     request = pulse.watch("r2", None)
     request.attach(beats := Beats())

@@ -193,6 +193,7 @@ def test_broken_user_files_close_the_door_until_keys_were_known_once() -> None:
 
     with serving(make_site(FakeRunner(), keys=Keys(users, look_again_seconds=0))) as live:
         assert live.ask("GET", "/v1/models").status == 400
+        assert live.ask("GET", "/health").json == {"status": "ok"}
         broken = False
         assert live.ask("GET", "/v1/models").status == 401
         broken = True

@@ -17,7 +17,6 @@ from Middleware.api.errors import ErrorShapes
 from Middleware.api.health import health
 from Middleware.api.http_server import HttpServer, bind
 from Middleware.api.pulse import Pulse
-from Middleware.api.request_ids import RequestIds
 from Middleware.api.site import Site, SiteParts
 from Middleware.config.problems import Problem
 from Middleware.core.clock import SystemClock
@@ -46,7 +45,7 @@ def make_site(
             pulse=pulse,
             background=background,
             keys=keys or Keys(tuple),
-            new_id=RequestIds(),
+            new_id=clock.new_id,
             cors=cors,
             max_body_bytes=max_body_bytes,
         )

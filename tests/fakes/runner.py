@@ -44,6 +44,18 @@ def echo(turn: Turn) -> Iterator[Event]:
     yield Finish()
 
 
+def says(*events: Event | Exception) -> Script:
+    """A run of these events, which fails where an exception stands among them."""
+
+    def script(turn: Turn) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    return script
+
+
 @dataclass
 class FakeAnswer:
     model: str
@@ -82,6 +94,8 @@ class FakeRunner:
     conversation_id: str | None = None
     ignored: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
+    answers: list[FakeAnswer] = field(default_factory=list)
+    """Kept, so that no run ends because nobody holds it any more."""
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released once for each request."""
 
@@ -99,7 +113,7 @@ class FakeRunner:
         self.arrived.release()
         if self.refusal is not None:
             raise self.refusal
-        return FakeAnswer(
+        answer = FakeAnswer(
             model="alice:fake",
             events=self._events(turn),
             heartbeat_seconds=self.heartbeat_seconds,
@@ -108,6 +122,8 @@ class FakeRunner:
             ignored_fields=(*self.ignored, *asked.unknown_fields),
             rest_script=self.rest,
         )
+        self.answers.append(answer)
+        return answer
 
     def _events(self, turn: Turn) -> Iterator[Event]:
         try:

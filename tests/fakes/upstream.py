@@ -21,11 +21,15 @@ length), ``byte_by_byte`` (any answer, in the smallest pieces). Connections are 
 ``asked.left`` is an event that is set when the other side closed before the answer was complete;
 wait for it with a deadline: ``assert asked.left.wait(5)``; ``server.left`` is the same for any
 connection. ``server.connections`` counts them.
+
+``Upstream(..., tls=True)`` speaks HTTPS with the certificate in ``TLS_FILE``, which a client must
+be told to trust: ``monkeypatch.setenv("SSL_CERT_FILE", str(TLS_FILE))``.
 """
 
 import json
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -33,11 +37,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
 DEADLINE = 10.0
 """Seconds that anything here may take before the test is broken."""
+
+TLS_FILE = Path(__file__).parent / "tls" / "localhost.pem"
+"""Key and certificate of this server, made for tests and good for nothing else."""
 
 Pause = threading.Event
 
@@ -77,9 +85,6 @@ class Asked:
 
 
 Answer: TypeAlias = Sequence[Step] | Callable[[Asked], Sequence[Step]]
-
-
-# ------------------------------------------------------------------------------ making answers
 
 
 def head(
@@ -212,9 +217,6 @@ def nobody_listens() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-# ----------------------------------------------------------------------------------- the server
-
-
 class _Gone(Exception):
     """The other side has closed, or the test is over."""
 
@@ -226,20 +228,28 @@ class _Hung(Exception):
 class Upstream:
     """See the top of the file. Use it as a context manager."""
 
-    def __init__(self, *answers: Answer, greets: bool = True) -> None:
-        """``greets`` False: connections are accepted and never read from."""
+    def __init__(
+        self, *answers: Answer, greets: bool = True, tls: bool = False, nagle: bool = False
+    ) -> None:
+        """``greets`` False: connections are accepted and never read from. ``nagle``: small pieces
+        wait until the one before has been acknowledged, as with servers that forget to say no.
+        """
         self.asked: list[Asked] = []
         self.connections = 0
         self.left = threading.Event()
         """Set when the other side closed a connection while it was owed an answer."""
         self._answers = answers or (chat("ok"),)
         self._greets = greets
+        self._nagle = nagle
         self._over = threading.Event()
         self._news = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if tls else None
+        if self._tls is not None:
+            self._tls.load_cert_chain(TLS_FILE)
 
     def wait_for(self, count: int) -> Asked:
         """Wait until ``count`` requests have arrived; the last of them."""
@@ -275,11 +285,20 @@ class Upstream:
                 self.connections += 1
                 self._start(self._serve, connection, self.connections)
 
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        if self._tls is None:
+            return connection
+        secured = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        secured.settimeout(DEADLINE)
+        return secured
+
     def _serve(self, connection: socket.socket, number: int) -> None:
-        with connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._secured(connection) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, not self._nagle)
             received = b""
             try:
+                if isinstance(connection, ssl.SSLSocket):
+                    connection.do_handshake()
                 if not self._greets:
                     self._owe(connection, partial(self._wait, threading.Event(), connection))
                 while True:

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from Middleware.config.models import ApiType, Endpoint
+from Middleware.core.cancellation import CancelToken
 from Middleware.core.messages import Message
+from Middleware.llm.addresses import parse_address
 from Middleware.llm.backend import BackendSetup, ModelRequest
 from Middleware.llm.connections import Connections, TimeLimits
+from Middleware.llm.transport import Transport
+from Middleware.wire.backend_errors import BackendVoice
 
 HI = (Message("user", "hi"),)
 DEADLINE = 10.0
@@ -73,3 +77,18 @@ class Background:
         self._thread.join(DEADLINE)
         assert not self._thread.is_alive(), "it still blocks"
         return self._result
+
+
+LIMITS = TimeLimits(connect=DEADLINE, silence=DEADLINE)
+
+
+def transport(connections: Connections, url: str, limits: TimeLimits = LIMITS) -> Transport:
+    """Posts to ``/v1/x`` as the endpoint ``fast``, with the key ``sk-canary-123``."""
+    voice = BackendVoice("fast", ("sk-canary-123",))
+    address = parse_address(url, "/v1/x", file="Endpoints/fast.json")
+    return Transport(voice, address, {"Authorization": "Bearer sk-canary-123"}, limits, connections)
+
+
+def fetch(line: Transport, cancel: CancelToken | None = None, body: bytes = b"{}") -> bytes:
+    with line.post(body, cancel or CancelToken()) as answer:
+        return answer.rest()

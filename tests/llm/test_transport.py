@@ -1,5 +1,4 @@
 import socket
-import threading
 import time
 import zlib
 from dataclasses import dataclass
@@ -14,16 +13,13 @@ from Middleware.core.errors import (
     BackendTimeout,
     BackendUnreachable,
     RunCancelled,
-    ServerStopping,
 )
-from Middleware.llm.addresses import parse_address
 from Middleware.llm.connections import Connections, TimeLimits
-from Middleware.llm.transport import Transport
-from Middleware.wire.backend_errors import BackendVoice
 from tests.fakes.upstream import (
     CUT,
     RESET,
     SILENCE,
+    TLS_FILE,
     Answer,
     Pause,
     Upstream,
@@ -34,21 +30,7 @@ from tests.fakes.upstream import (
     stream,
     whole,
 )
-from tests.llm.setups import DEADLINE, Background
-
-VOICE = BackendVoice("fast", ("sk-canary-123",))
-LIMITS = TimeLimits(connect=DEADLINE, silence=DEADLINE)
-
-
-def transport(connections: Connections, url: str, limits: TimeLimits = LIMITS) -> Transport:
-    address = parse_address(url, "/v1/x", file="Endpoints/fast.json")
-    return Transport(VOICE, address, {"Authorization": "Bearer sk-canary-123"}, limits, connections)
-
-
-def fetch(line: Transport, cancel: CancelToken | None = None, body: bytes = b"{}") -> bytes:
-    with line.post(body, cancel or CancelToken()) as answer:
-        return answer.rest()
-
+from tests.llm.setups import DEADLINE, Background, fetch, transport
 
 # ---------------------------------------------------------------------------- what goes through
 
@@ -114,6 +96,51 @@ def test_bytes_are_there_as_soon_as_they_have_come(connections: Connections) -> 
         rest = answer.rest()
 
     assert (first, rest) == (b"first", b"second")
+
+
+def test_over_tls_everything_is_the_same(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(TLS_FILE))
+    cancel = CancelToken()
+    with Upstream(
+        whole(TEXT), stream(b"a", b"b" * 100_000), stream(b"a", SILENCE), tls=True
+    ) as server:
+        line = transport(connections, server.url)
+        texts = [fetch(line), fetch(line)]
+        call = Background(lambda: fetch(line, cancel))
+        asked = server.wait_for(3)
+        cancel.cancel()
+
+        assert texts == [TEXT, b"a" + b"b" * 100_000]
+        assert isinstance(call.result(), RunCancelled)
+        assert asked.left.wait(DEADLINE)
+    assert server.connections == 1
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(connections: Connections) -> None:
+    with Upstream(whole(TEXT), tls=True) as server, pytest.raises(BackendUnreachable) as caught:
+        fetch(transport(connections, server.url))
+
+    assert "CERTIFICATE_VERIFY_FAILED" in (caught.value.detail or "")
+    assert server.asked == []
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="this system has no such wish")
+def test_a_server_that_waits_for_acknowledgements_is_not_slowed_down(
+    connections: Connections,
+) -> None:
+    times = []
+    with Upstream(stream(b"a", b"b", b"c"), nagle=True) as server:
+        line = transport(connections, server.url)
+        for _ in range(6):
+            began = time.monotonic()
+            fetch(line)
+            times.append(time.monotonic() - began)
+
+    assert server.connections == 1
+    # Otherwise each but the first takes 40 ms.
+    assert min(times[1:]) < 0.03
 
 
 # ------------------------------------------------------------------------------- keeping alive
@@ -305,13 +332,6 @@ def test_silence_has_a_limit(answer: Answer, connections: Connections) -> None:
     assert caught.value.status == 504
 
 
-@dataclass(frozen=True)
-class Refused:
-    id: str
-    status: int
-    ours: int
-
-
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
@@ -376,110 +396,6 @@ def test_a_refusal_before_the_whole_request_was_read_is_heard(connections: Conne
     assert (error.status, error.message) == (413, "Endpoint 'fast' answered 413: too long")
 
 
-# -------------------------------------------------------------------------------- cancelling
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        [SILENCE],
-        [b"HTTP/1.1 200", SILENCE],
-        [head(headers={"Content-Length": "9"}), SILENCE],
-        stream(b"abc", SILENCE),
-        [head(), b"abc", SILENCE],
-    ],
-    ids=["no byte", "in the head", "after the head", "between chunks", "no length"],
-)
-def test_cancelling_ends_a_blocked_call_and_closes_its_connection(
-    answer: Answer, connections: Connections
-) -> None:
-    cancel = CancelToken()
-    with Upstream(answer, whole(b"next")) as server:
-        line = transport(connections, server.url)
-        call = Background(lambda: fetch(line, cancel))
-        asked = server.wait_for(1)
-        cancel.cancel(ServerStopping())
-
-        assert isinstance(call.result(), ServerStopping)
-        assert asked.left.wait(DEADLINE)
-        assert fetch(line) == b"next"
-    assert server.connections == 2
-
-
-def test_cancelling_ends_a_call_on_a_kept_connection_without_another_try(
-    connections: Connections,
-) -> None:
-    cancel = CancelToken()
-    with Upstream(whole(b"a"), [SILENCE]) as server:
-        line = transport(connections, server.url)
-        fetch(line)
-        call = Background(lambda: fetch(line, cancel))
-        server.wait_for(2)
-        cancel.cancel()
-
-        assert isinstance(call.result(), RunCancelled)
-    assert len(server.asked) == 2
-
-
-def test_cancelling_ends_a_call_to_a_server_that_accepts_and_never_reads(
-    connections: Connections,
-) -> None:
-    cancel = CancelToken()
-    with Upstream(greets=False) as server:
-        line = transport(connections, server.url)
-        call = Background(lambda: fetch(line, cancel))
-        _wait_until(lambda: server.connections == 1)
-        cancel.cancel()
-
-        assert isinstance(call.result(), RunCancelled)
-        assert server.left.wait(DEADLINE)
-
-
-def test_cancelling_ends_an_attempt_to_connect(connections: Connections) -> None:
-    cancel = CancelToken()
-    with socket.socket() as full:
-        # A queue of connections that nobody accepts: once it is full, connecting takes for ever.
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        address = full.getsockname()
-        fillers = [_started(address) for _ in range(4)]
-        line = transport(connections, f"http://127.0.0.1:{address[1]}")
-        call = Background(lambda: fetch(line, cancel))
-        threading.Timer(0.1, cancel.cancel).start()
-        result = call.result()
-        for filler in fillers:
-            filler.close()
-
-    assert isinstance(result, RunCancelled)
-
-
-def test_a_run_that_was_cancelled_before_makes_no_call(connections: Connections) -> None:
-    cancel = CancelToken()
-    cancel.cancel()
-    with Upstream() as server:
-        with pytest.raises(RunCancelled):
-            fetch(transport(connections, server.url), cancel)
-
-        assert server.connections == 0
-
-
-def test_cancelling_afterwards_leaves_the_connection_of_the_next_call_alone(
-    connections: Connections,
-) -> None:
-    first = CancelToken()
-    go_on = Pause()
-    with Upstream(whole(b"a"), stream(b"b", go_on, b"c")) as server:
-        line = transport(connections, server.url)
-        fetch(line, first)
-        call = Background(lambda: fetch(line))
-        server.wait_for(2)
-        first.cancel()
-        go_on.set()
-
-        assert call.result() == b"bc"
-    assert server.connections == 1
-
-
 # ----------------------------------------------------------------------- the end of an answer
 
 
@@ -504,19 +420,3 @@ def test_draining_takes_what_is_there_and_does_not_wait(connections: Connections
                 ends.append(answer.ended)
 
     assert ends == [True, False]
-
-
-def _started(address: tuple[str, int]) -> socket.socket:
-    sock = socket.socket()
-    sock.setblocking(False)
-    sock.connect_ex(address)
-    return sock
-
-
-def _wait_until(true: object) -> None:
-    assert callable(true)
-    limit = time.monotonic() + DEADLINE
-    step = threading.Event()
-    while not true():
-        assert time.monotonic() < limit
-        step.wait(0.005)

@@ -99,7 +99,7 @@ def test_a_refusal_is_short_and_on_one_line() -> None:
 
 
 def test_a_key_is_hidden_before_the_text_is_cut() -> None:
-    error = VOICE.refused(400, b"x" * 295 + b"sk-canary-123")
+    error = VOICE.refused(400, b"x" * 290 + b"sk-canary-123")
 
     assert "sk-can" not in error.message
 

@@ -68,6 +68,7 @@ FRAMED = [
         "an object over several lines", b'data: {\ndata:  "a": 1\ndata: }\n\n', ['{\n "a": 1\n}']
     ),
     Framed("only carriage returns", b'data: {"a":1}\r\rdata: {"b":2}\r\r', ['{"a":1}', '{"b":2}']),
+    Framed("lines end with CRLF", b"data: one\r\ndata: two\r\n\r\n", ["one\ntwo"]),
     Framed("a byte order mark", b'\xef\xbb\xbfdata: {"a":1}\n\n', ['{"a":1}']),
     Framed("the last line has no end", b"data: [DONE]", ["[DONE]"]),
     Framed("the last event has no blank line", b"data: x\n", ["x"]),

@@ -184,6 +184,11 @@ REFUSED = [
         "messages.1.content.1.type",
     ),
     Refused(
+        "a kind that is no text",
+        [{"role": "user", "content": [{"type": []}]}],
+        "messages.0.content.0.type",
+    ),
+    Refused(
         "a part without a kind", [{"role": "user", "content": [{}]}], "messages.0.content.0.type"
     ),
     Refused(

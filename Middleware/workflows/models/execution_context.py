@@ -59,6 +59,9 @@ class ExecutionContext:
 
     plan: ModelPlan | None = None
     """The model this node calls, and how; None for a node without endpoint."""
+    run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None = None
+    """Of a Parallel node: runs its branches, and gives the id and output of each one's last
+    node, in the order of the file."""
 
     def render(self, text: Any) -> str:
         """Fill in the variables of a content field; non-text is made text first."""

@@ -1,5 +1,6 @@
 """What travels with one request through every run it causes (decisions §4: no globals)."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,9 +37,13 @@ class Totals:
     unfinished: bool = False
     """Whether nodes remain to be run after the answer was given."""
 
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
     def add(self, usage: Usage | None) -> None:
+        """Nodes that run at once may add at once."""
         if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
+            with self._lock:
+                self.usage = usage if self.usage is None else self.usage + usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

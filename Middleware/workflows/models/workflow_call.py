@@ -1,7 +1,8 @@
 """The question that a run answers: which workflow, on what conversation, for whom."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from Middleware.core.messages import Message
 
@@ -20,3 +21,11 @@ class WorkflowCall:
     inputs: Sequence[str] = ()
     system_prompt_override: str | None = None
     prompt_override: str | None = None
+    globals: Mapping[str, Any] = field(default_factory=dict)
+    """From the request's ``metadata``, or a runner's inputs."""
+
+    def global_variables(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """The global variables a run begins with; ``question`` is always the last user message
+        (decisions §7)."""
+        question = next((m.content for m in reversed(self.messages) if m.role == "user"), "")
+        return {**defaults, **self.globals, "question": question}

@@ -15,7 +15,7 @@ def log_summary(logger: logging.Logger, run: Run, workflow: Workflow) -> None:
     level = logging.DEBUG if run.parent_id else logging.INFO
     if not logger.isEnabledFor(level):
         return
-    lines = [f"run {run.id} of workflow {workflow.name!r} {run.status}"]
+    lines = [f"run {run.id} of workflow {workflow.label!r} {run.status}"]
     lines.extend(_line(number, step) for number, step in enumerate(run.context.steps, start=1))
     lines.append(f"  total {_seconds(run.duration_ms)}")
     if run.context.error:

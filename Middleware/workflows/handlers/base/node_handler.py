@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from Middleware.core.events import Event
 from Middleware.core.registry import Registry
@@ -18,6 +18,16 @@ class NodeHandler(ABC):
     """One node type, or a close family. Built once without arguments and holds no state: one
     instance serves every thread.
     """
+
+    has_side_effects: ClassVar[bool] = True
+    """Whether running it changes anything but its output. Such nodes keep their order where
+    others run at once."""
+    changes_conversation: ClassVar[bool] = False
+    """Whether nodes behind it may see other messages."""
+
+    def routes(self, options: Any) -> tuple[str, ...]:
+        """The routes it may name, where its options tell."""
+        return ()
 
     @abstractmethod
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:

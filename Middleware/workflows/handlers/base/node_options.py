@@ -28,6 +28,17 @@ IntOrTemplate = Annotated[int | str | None, BeforeValidator(_number_or_template)
 node runs (variables §6). What is neither stays text, is warned about, and gets the default."""
 
 
+class Retry(Settings):
+    """Tries after the first one."""
+
+    times: int = Field(0, ge=0, le=100)
+    delay_seconds: float = Field(0.0, ge=0)
+
+
+def _retry_of(value: Any) -> Any:
+    return {"times": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class NodeOptions(Settings):
     """Options of every node. Also readable as a mapping, by the keys of the file."""
 
@@ -58,6 +69,18 @@ class NodeOptions(Settings):
     response_start_text_to_remove: str | tuple[str, ...] | None = None
     lowercase_tool_call_function_names: LooseBool = False
     inject_liveness_tool_call: LooseBool = False
+    retry: Annotated[Retry | None, BeforeValidator(_retry_of)] = None
+    """How often to try again when the node fails, and after how long."""
+    on_error: Text = "fail"
+    """``fail``, ``continue``, ``value`` or ``route``; some node types know words of their own."""
+    on_error_value: Any = None
+    """What the node gives out when it fails, with ``onError: value``."""
+    on_error_route: Text = "error"
+    """Where to go on when the node fails, with ``onError: route``."""
+    fallback_endpoints: tuple[str, ...] = ()
+    """Endpoints to try, in order, when the node's own fails."""
+    timeout_seconds: float | None = Field(None, gt=0)
+    """The longest that the node may take, all told; without it there is no limit."""
 
     _raw: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -71,6 +94,11 @@ class NodeOptions(Settings):
     def with_values(self, values: Mapping[str, Any]) -> "NodeOptions":
         """A copy with resolved values, by their keys in the file."""
         return self.read({**self._raw, **values})
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The node as the file has it."""
+        return self._raw
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._raw.get(key, default)

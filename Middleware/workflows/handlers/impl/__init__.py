@@ -1,5 +1,6 @@
 """Importing this package registers every node type. A new one adds one line here."""
 
+from Middleware.workflows.handlers.impl import parallel_handler as parallel_handler
 from Middleware.workflows.handlers.impl import standard_handler as standard_handler
 from Middleware.workflows.handlers.impl import static_response_handler as static_response_handler
 from Middleware.workflows.handlers.impl import (

@@ -46,6 +46,8 @@ class StandardOptions(NodeOptions):
 
 @node_type("Standard", "Conversational", options=StandardOptions)
 class StandardHandler(NodeHandler):
+    has_side_effects = False
+
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
         options = options_of(context, StandardOptions)
         plan, scope = context.plan, context.request_scope
@@ -57,7 +59,6 @@ class StandardHandler(NodeHandler):
         messages = self._messages(context, options, plan)
         context.step.endpoint = plan.endpoint.name
         context.step.resolved_prompt = messages
-        context.step.attempts = 1
         request = ModelRequest(
             messages=messages,
             parameters=plan.parameters,

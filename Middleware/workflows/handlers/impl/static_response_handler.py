@@ -14,6 +14,8 @@ class StaticResponseOptions(NodeOptions):
 
 @node_type("StaticResponse", options=StaticResponseOptions)
 class StaticResponseHandler(NodeHandler):
+    has_side_effects = False
+
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, StaticResponseOptions)
         return WorkflowPayload.of(context.render(options.content))

@@ -21,6 +21,8 @@ class StringConcatenatorOptions(NodeOptions):
 
 @node_type("StringConcatenator", options=StringConcatenatorOptions)
 class StringConcatenatorHandler(NodeHandler):
+    has_side_effects = False
+
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, StringConcatenatorOptions)
         if not isinstance(options.strings, list | tuple):

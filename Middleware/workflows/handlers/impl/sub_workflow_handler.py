@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field
 from Middleware.config.models import FileModel, Text
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import ConfigError, WorkflowError
-from Middleware.core.events import Event
+from Middleware.core.events import Event, Reply
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -122,7 +122,7 @@ class SubWorkflowHandler(NodeHandler):
         if not context.stream:
             return WorkflowPayload.of(text)
         scope = context.request_scope
-        return paced(text, scope.cancel if scope else CancelToken())
+        return paced(Reply(text=text), scope.cancel if scope else CancelToken())
 
     def _route_overrides(
         self,

@@ -1,0 +1,159 @@
+"""What one node of one run may know: options, model, variables, overrides."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from Middleware.core.cancellation import CancelToken
+from Middleware.core.errors import WorkflowError
+from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
+from Middleware.workflows.models.model_plan import ModelPlan
+from Middleware.workflows.models.request_scope import RequestScope
+from Middleware.workflows.models.run import Run
+from Middleware.workflows.models.step_notes import StepNotes
+from Middleware.workflows.models.workflow import Node, Workflow
+from Middleware.workflows.models.workflow_call import WorkflowCall
+from Middleware.workflows.models.workflow_context import WorkflowPayload
+from Middleware.workflows.processors.node_plans import (
+    conversation_of,
+    default_conversation,
+    node_key,
+    plan_node,
+)
+from Middleware.workflows.prompts.chat import split_tool_exchange
+from Middleware.workflows.variables.early import EARLY_NUMBERS, early_number, resolve_early
+from Middleware.workflows.variables.table import VariableTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One try of a node."""
+
+    node: Node
+    notes: StepNotes
+    answers: bool
+    endpoint: str | None
+    """In place of the node's own; None is its own."""
+    run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None
+
+
+class NodeContexts:
+    """One a run: knows the inputs, and the outputs so far."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        call: WorkflowCall,
+        scope: RequestScope,
+        manager: RunsWorkflows,
+        run: Run,
+    ) -> None:
+        self._workflow = workflow
+        self._call = call
+        self._scope = scope
+        self._manager = manager
+        self._run_id = run.id
+        self._run_context = run.context
+        self._outputs: dict[str, Any] = {}
+        self._node_outputs: dict[str, WorkflowPayload] = {}
+        self._inputs = {
+            f"agent{number}Input": text for number, text in enumerate(call.inputs, start=1)
+        }
+
+    def keep(self, node: Node, payload: WorkflowPayload) -> None:
+        """An output, for the nodes that come after."""
+        self._outputs[f"agent{node.position}Output"] = payload.value
+        for name in (node.id, node.slug):
+            self._node_outputs[name] = payload
+
+    def build(self, asked: Asked, cancel: CancelToken) -> ExecutionContext:
+        """The context of one try. Raises MiddlewareError for what its files lack."""
+        scope, call, workflow, node = self._scope, self._call, self._workflow, asked.node
+        if cancel is not scope.cancel:
+            scope = replace(scope, cancel=cancel)
+        options = self._options(node, asked.endpoint)
+        plan = plan_node(scope, workflow, node, options)
+        if plan is not None:
+            asked.notes.attempts += 1
+        first = node.position == workflow.first_prompt_node
+        prompt_override = call.prompt_override if first else None
+        return ExecutionContext(
+            config=options,
+            stream=asked.answers and call.streaming,
+            answers_client=asked.answers and scope.answers_client,
+            non_responder=call.non_responder,
+            messages=call.messages,
+            agent_inputs=self._inputs,
+            agent_outputs=self._outputs,
+            workflow_manager=self._manager,
+            workflow_context=self._run_context,
+            request_id=scope.request_id,
+            workflow_id=self._run_id,
+            discussion_id=call.discussion_id,
+            request_scope=scope,
+            variables=self._table(node, options, plan, prompt_override),
+            step=asked.notes,
+            system_prompt_override=call.system_prompt_override if first else None,
+            prompt_override=prompt_override,
+            live_placeholders=workflow.live_placeholders,
+            plan=plan,
+            run_branches=asked.run_branches,
+        )
+
+    def _table(
+        self, node: Node, options: Any, plan: ModelPlan | None, prompt_override: str | None
+    ) -> VariableTable:
+        scope, call = self._scope, self._call
+        messages = call.messages
+        if plan and plan.splits_tool_exchange and (prompt_override or options.get("prompt")):
+            messages = split_tool_exchange(messages).rest
+        rules = (
+            conversation_of(plan, scope.config)
+            if plan
+            else default_conversation(scope, self._workflow, node, options)
+        )
+        return VariableTable(
+            agent_inputs=self._inputs,
+            agent_outputs=self._outputs,
+            messages=messages,
+            workflow_variables=self._workflow.variables,
+            user_variables=scope.config.user.user_wide_workflow_variables,
+            discussion_id=call.discussion_id,
+            clock=scope.clock,
+            conversation=rules,
+            categories=scope.categories,
+            globals=self._run_context.global_variables,
+            node_outputs=self._node_outputs,
+        )
+
+    def _options(self, node: Node, endpoint: str | None) -> Any:
+        """The node's options, with what may be written as a variable resolved (variables §6)."""
+        if not node.early_fields and endpoint is None:
+            return node.options
+        sources = (
+            self._workflow.variables,
+            self._inputs,
+            self._scope.config.user.user_wide_workflow_variables,
+            self._outputs,
+        )
+        values: dict[str, Any] = {
+            key: early_number(key, text, *sources)
+            if key in EARLY_NUMBERS
+            else resolve_early(text, *sources)
+            for key, text in node.early_fields.items()
+        }
+        if endpoint is not None:
+            values["endpointName"] = resolve_early(endpoint, *sources)
+        return self._with_values(node, values)
+
+    def _with_values(self, node: Node, values: Mapping[str, Any]) -> Any:
+        config = self._scope.config
+        key = ("options", *node_key(config, self._workflow, node), *values.items())
+        try:
+            # The same values come again with almost every request.
+            return config.derived(key, (node.options,), lambda: node.options.with_values(values))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise WorkflowError(f"`{problem['loc'][0]}`: {problem['msg']}.") from error

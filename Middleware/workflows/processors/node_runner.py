@@ -1,0 +1,300 @@
+"""Runs single nodes of one run: their context, their tries, their answer, their step."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from Middleware.core.cancellation import CancelToken
+from Middleware.core.errors import MiddlewareError, NodeTimeout, RunCancelled, WorkflowError
+from Middleware.core.events import Event, Finish, Reply, ReplyBuilder, Usage, collect, replay
+from Middleware.core.tokens import estimate_all, estimate_tokens
+from Middleware.workflows.models.error_policy import Tries
+from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
+from Middleware.workflows.models.model_plan import ModelPlan
+from Middleware.workflows.models.request_scope import RequestScope
+from Middleware.workflows.models.run import Run
+from Middleware.workflows.models.step_notes import StepNotes
+from Middleware.workflows.models.workflow import Node, Workflow
+from Middleware.workflows.models.workflow_call import WorkflowCall
+from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
+from Middleware.workflows.output.cleaning import clean
+from Middleware.workflows.output.pacing import paced
+from Middleware.workflows.processors.at_once import at_once
+from Middleware.workflows.processors.node_contexts import Asked, NodeContexts
+
+_STOPPED = Finish()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a node came to: its output, the route it names, and how a model ended it."""
+
+    payload: WorkflowPayload
+    route: str | None = None
+    finish: Finish = _STOPPED
+    unfinished: Iterator[Event] | None = None
+    """Of an answer: what stands behind its Finish, still to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """A node that is being run; the same for all its tries."""
+
+    node: Node
+    started: float
+    notes: StepNotes
+    tries: Tries
+
+
+class NodeRunner:
+    """One a run. :meth:`perform` may be called by several threads at once."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        call: WorkflowCall,
+        scope: RequestScope,
+        manager: RunsWorkflows,
+        run: Run,
+    ) -> None:
+        self._workflow = workflow
+        self._scope = scope
+        self._run = run
+        self._lock = threading.Lock()
+        self._contexts = NodeContexts(workflow, call, scope, manager, run)
+
+    def perform(self, node: Node, cancel: CancelToken) -> Outcome:
+        """Run a node whose words nobody sees. Raises MiddlewareError."""
+        execution = self._begin(node)
+        while True:
+            try:
+                with self._deadline(node, cancel) as token:
+                    context = self._context(execution, token, answers=False)
+                    payload = _whole(context.plan, node.handler.handle(context))
+            except BaseException as error:
+                if execution.tries.again(self._located(node, error), cancel):
+                    continue
+                outcome = self._forgiven(execution, error)
+                if outcome is None:
+                    self._failed(execution, error)
+                    raise
+                return outcome
+            return self._finished(execution, context.plan, payload, None)
+
+    def answer(self, node: Node, cancel: CancelToken) -> Iterator[Event | Outcome]:
+        """Run the responder: its events but the Finish, then the Outcome.
+
+        Another try, or another output, is only possible while nothing has been passed on.
+        """
+        execution = self._begin(node)
+        said = ReplyBuilder()
+        passed = False
+        while True:
+            try:
+                with self._deadline(node, cancel) as token:
+                    context = self._context(execution, token, answers=True)
+                    result = node.handler.handle(context)
+                    events = self._stream_of(context, result)
+                    for event in events:
+                        said.add(event)
+                        if isinstance(event, Finish):
+                            break
+                        yield event
+                        passed = True
+            except BaseException as error:
+                self._located(node, error)
+                if not passed and execution.tries.again(error, cancel):
+                    said = ReplyBuilder()
+                    continue
+                self._run.partial_text = said.build().text
+                outcome = None if passed else self._forgiven(execution, error)
+                if outcome is None:
+                    self._failed(execution, error)
+                    raise
+                yield outcome
+                return
+            break
+        yield self._answered(execution, context, result, said, events)
+
+    def _answered(
+        self,
+        execution: _Execution,
+        context: ExecutionContext,
+        result: Any,
+        said: ReplyBuilder,
+        events: Iterator[Event],
+    ) -> Outcome:
+        if said.finish is None:
+            raise WorkflowError("its answer ended without saying why.")
+        reply = said.build()
+        rest = events
+        if isinstance(result, WorkflowPayload):
+            rest = _rest_of(result)
+            payload = result if result.reply is None else WorkflowPayload.of_reply(reply)
+        else:
+            payload = WorkflowPayload.of_reply(reply)
+        outcome = self._finished(execution, context.plan, payload, reply.usage)
+        return replace(outcome, finish=said.finish, unfinished=rest)
+
+    def sort_steps(self) -> None:
+        """Nodes that ran at once stand in the record in the order of the file (design §6)."""
+        if self._workflow.is_graph:
+            return
+        place = {node.id: node.position for node in self._workflow}
+        self._run.context.steps.sort(key=lambda step: place.get(step.node_name, 0))
+
+    def _begin(self, node: Node) -> _Execution:
+        self._run.context.current_step_node_id = node.id
+        self._scope.recorder.step_started(self._run, node.id)
+        return _Execution(node, self._scope.clock.monotonic(), StepNotes(), Tries(node.policy))
+
+    def _deadline(self, node: Node, cancel: CancelToken) -> AbstractContextManager[CancelToken]:
+        seconds = node.policy.timeout_seconds
+        return (
+            nullcontext(cancel)
+            if seconds is None
+            else cancel.limited(seconds, NodeTimeout(seconds))
+        )
+
+    def _context(
+        self, execution: _Execution, cancel: CancelToken, *, answers: bool
+    ) -> ExecutionContext:
+        node = execution.node
+        asked = Asked(
+            node=node,
+            notes=execution.notes,
+            answers=answers,
+            endpoint=execution.tries.endpoint,
+            run_branches=(lambda: self._run_branches(node, cancel)) if node.branches else None,
+        )
+        return self._contexts.build(asked, cancel)
+
+    def _run_branches(self, node: Node, cancel: CancelToken) -> list[tuple[str, WorkflowPayload]]:
+        """The branches of a Parallel node at once; of each the last node and its output."""
+
+        def job(branch: tuple[Node, ...]) -> Callable[[CancelToken], tuple[str, WorkflowPayload]]:
+            def run(token: CancelToken) -> tuple[str, WorkflowPayload]:
+                payload = WorkflowPayload()
+                for member in branch:
+                    token.check()
+                    payload = self.perform(member, token).payload
+                return branch[-1].id, payload
+
+            return run
+
+        results = at_once([job(branch) for branch in node.branches], cancel)
+        self.sort_steps()
+        return results
+
+    def _stream_of(self, context: ExecutionContext, result: Any) -> Iterator[Event]:
+        """The responder's result as cleaned events, framed whatever the node returned."""
+        plan = context.plan
+        if not isinstance(result, WorkflowPayload):
+            return clean(iter(result), plan.cleaning) if plan else iter(result)
+        reply = result.reply or Reply(text=str(result), usage=Usage())
+        if plan:
+            reply = collect(clean(replay(reply), plan.cleaning))
+        if context.stream and not reply.tool_calls:
+            scope = context.request_scope
+            return paced(reply, scope.cancel if scope else CancelToken())
+        return replay(reply)
+
+    def _finished(
+        self,
+        execution: _Execution,
+        plan: ModelPlan | None,
+        payload: WorkflowPayload,
+        usage: Usage | None,
+    ) -> Outcome:
+        node, notes = execution.node, execution.notes
+        if plan is not None:
+            reply = payload.reply or Reply()
+            notes.usage = usage or reply.usage or _estimate(notes, reply)
+            notes.thinking = reply.reasoning or None
+            with self._lock:
+                self._run.add_usage(notes.usage)
+            self._scope.totals.add(notes.usage)
+        self._contexts.keep(node, payload)
+        self._add_step(execution, payload)
+        return Outcome(payload, notes.next_route)
+
+    def _located(self, node: Node, error: BaseException) -> BaseException:
+        if isinstance(error, MiddlewareError):
+            error.locate(self._workflow.label, node.name)
+        return error
+
+    def _forgiven(self, execution: _Execution, error: BaseException) -> Outcome | None:
+        """What the node's policy makes of a failure; None when the run fails with it."""
+        policy = execution.node.policy
+        if not policy.forgives(error):
+            return None
+        payload = WorkflowPayload.of(policy.value if policy.on_error == "value" else "")
+        if policy.on_error == "route":
+            execution.notes.next_route = policy.route
+        execution.notes.error = told(error)
+        self._contexts.keep(execution.node, payload)
+        self._add_step(execution, payload)
+        return Outcome(payload, execution.notes.next_route)
+
+    def _failed(self, execution: _Execution, error: BaseException) -> None:
+        execution.notes.error = told(error)
+        self._add_step(execution, WorkflowPayload.of(self._run.partial_text or None))
+
+    def _add_step(self, execution: _Execution, payload: WorkflowPayload) -> None:
+        node, notes = execution.node, execution.notes
+        elapsed = self._scope.clock.monotonic() - execution.started
+        step = WorkflowStep(
+            node_name=node.id,
+            output_data=payload,
+            module_type=node.type_name,
+            next_route=notes.next_route,
+            thinking=notes.thinking,
+            processing_time_ms=round(elapsed * 1000, 3),
+            title=node.options.title or node.options.agent_name or None,
+            notes=notes,
+        )
+        self._run.context.steps.append(step)
+        self._scope.recorder.step_finished(self._run, step)
+
+
+def told(error: BaseException) -> str:
+    """What the run's record says of an error."""
+    if isinstance(error, MiddlewareError):
+        return error.message
+    if isinstance(error, GeneratorExit):
+        return RunCancelled().message
+    return f"Internal error ({type(error).__name__}); the log has the details."
+
+
+def _whole(plan: ModelPlan | None, result: Any) -> WorkflowPayload:
+    """The result of a node that does not answer, cleaned if a model made it."""
+    payload = (
+        result if isinstance(result, WorkflowPayload) else WorkflowPayload.of_reply(collect(result))
+    )
+    if plan is None or not plan.cleaning.active:
+        return payload
+    if payload.reply is None and not isinstance(payload.value, str):
+        return payload
+    reply = payload.reply or Reply(text=str(payload))
+    return WorkflowPayload.of_reply(collect(clean(replay(reply), plan.cleaning)))
+
+
+def _rest_of(payload: WorkflowPayload) -> Iterator[Event]:
+    """Runs what a sub-workflow has left to do, when it is read."""
+    if payload.rest is not None:
+        payload.rest()
+    yield from ()
+
+
+def _estimate(notes: StepNotes, reply: Reply) -> Usage:
+    prompt = notes.resolved_prompt
+    if prompt is None:
+        tokens = 0
+    elif isinstance(prompt, str):
+        tokens = estimate_tokens(prompt)
+    else:
+        tokens = estimate_all(message.content for message in prompt)
+    said = reply.text + reply.reasoning + "".join(call.arguments for call in reply.tool_calls)
+    return Usage(prompt_tokens=tokens, completion_tokens=estimate_tokens(said), estimated=True)
