@@ -85,7 +85,7 @@ class RequestRunner:
             filler=conversation.filler,
             door=door,
         )
-        events = _events(scope, selection, conversation, asked.stream)
+        events = _events(scope, selection, conversation, asked)
         return Answer(
             model=selection.served_name,
             events=events,
@@ -123,7 +123,7 @@ class RequestRunner:
 
 
 def _events(
-    scope: RequestScope, selection: Selection, conversation: Conversation, streaming: bool
+    scope: RequestScope, selection: Selection, conversation: Conversation, asked: ChatRequest
 ) -> Iterator[Event]:
     """Choosing the workflow may itself run one, so it belongs to the stream."""
     workflow, folder = _chosen(scope, selection, conversation)
@@ -132,7 +132,8 @@ def _events(
         folder=folder,
         messages=conversation.messages,
         discussion_id=conversation.discussion_id,
-        streaming=streaming,
+        streaming=asked.stream,
+        globals=asked.metadata,
     )
     yield from WorkflowManager(call, scope).events()
 
