@@ -29,6 +29,7 @@ from Middleware.workflows.check import check_workflows
 from Middleware.workflows.handlers import impl as impl
 from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.managers.request_runner import RequestRunner
+from Middleware.workflows.models.server_parts import ServerParts
 
 INSTALL = Path(__file__).resolve().parent.parent
 """The checkout: what ships with the server is found from here."""
@@ -45,9 +46,15 @@ class Parts:
     runner: RequestRunner
     recorder: Recorder
     clock: Clock
+    server: ServerParts
+
+    def close(self) -> None:
+        """Once, after the last request."""
+        self.backends.close()
+        self.server.close()
 
 
-def build_store(options: ServerOptions) -> ConfigStore:
+def build_store(options: ServerOptions, clock: Clock | None = None) -> ConfigStore:
     """The configuration that the options point at. Raises ConfigError for a user without file."""
     locations = Locations.find(
         INSTALL,
@@ -55,7 +62,7 @@ def build_store(options: ServerOptions) -> ConfigStore:
         configs=_text(options.config_directory),
         workflows=_text(options.workflows_directory),
     )
-    return ConfigStore(locations, options.users)
+    return ConfigStore(locations, options.users, clock=clock)
 
 
 def build_parts(
@@ -63,17 +70,25 @@ def build_parts(
 ) -> Parts:
     node_types.freeze()
     backend_types.freeze()
-    store = build_store(options)
+    clock = clock or SystemClock()
+    store = build_store(options, clock)
     store.require_users()
     backends = BackendPool()
     recorder = recorder or MemoryRecorder(RECENT_RUNS)
-    clock = clock or SystemClock()
+    server = ServerParts(
+        install=INSTALL,
+        discussion_directory=options.discussion_directory,
+        sqlite_directory=options.sqlite_directory,
+        allow_inline_python=options.allow_inline_python,
+    )
+    server.start(store.snapshot(name) for name in store.user_names)
     return Parts(
         store=store,
         backends=backends,
-        runner=RequestRunner(store, backends, recorder, clock),
+        runner=RequestRunner(store, backends, recorder, clock, server),
         recorder=recorder,
         clock=clock,
+        server=server,
     )
 
 
@@ -111,7 +126,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         port=single.port if single else None,
         log_directory=_log_directory(options, store, single.use_file_logging if single else False),
         problems=partial(check_everything, store),
-        close=parts.backends.close,
+        close=parts.close,
     )
 
 

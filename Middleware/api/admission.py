@@ -11,19 +11,14 @@ from typing import Any
 
 from Middleware.config.user import User
 from Middleware.core.errors import ConfigError, InvalidKey, MiddlewareError
+from Middleware.core.messages import Caller
 
 logger = logging.getLogger(__name__)
 
+ENVIRON_CALLER = "headrace.caller"
+"""The :class:`Caller` of a request; None when no keys are demanded."""
 OPEN_PATHS = frozenset({"/", "/health"})
 """Probes of clients and load balancers; they tell strangers nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whose key it was. ``user`` is empty for the key of the command line."""
-
-    user: str
-    key_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ def _digest(key: bytes) -> bytes:
 def _user_keys(user: User) -> Iterator[tuple[bytes, Caller]]:
     for number, key in enumerate(user.api_keys, 1):
         digest = bytes.fromhex(key.sha256) if key.sha256 else _digest(key.key.encode())
-        yield digest, Caller(user.name, key.name or f"key {number}")
+        yield digest, Caller(user=user.name, key_name=key.name or f"key {number}")
 
 
 class Keys:
@@ -68,7 +63,11 @@ class Keys:
         look_again_seconds: float = 0.5,
     ) -> None:
         self._users = users
-        self._extra = ((_digest(extra_key.encode()), Caller("", "--api-key")),) if extra_key else ()
+        self._extra = (
+            ((_digest(extra_key.encode()), Caller(user="", key_name="--api-key")),)
+            if extra_key
+            else ()
+        )
         self._off = off
         self._ring: KeyRing | None = None
         self._seen: tuple[User, ...] = ()
@@ -82,7 +81,7 @@ class Keys:
         ring = self.ring()
         if not ring.keys:
             return None
-        presented = _presented(environ)
+        presented = presented_keys(environ)
         for key in presented:
             caller = ring.find(key)
             if caller is not None:
@@ -115,7 +114,7 @@ class Keys:
         self._ring, self._seen = KeyRing((*self._extra, *found)), seen
 
 
-def _presented(environ: Mapping[str, Any]) -> tuple[str, ...]:
+def presented_keys(environ: Mapping[str, Any]) -> tuple[str, ...]:
     """Keys in either header, on every door (clients.md A5)."""
     scheme, _, bearer = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     keys = (

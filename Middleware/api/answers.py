@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import MiddlewareError
 from Middleware.core.events import Event, Reply
 from Middleware.core.messages import ChatRequest
+from Middleware.workflows.managers.request_runner import RequestInfo
 
 
 class Answer(Protocol):
@@ -50,15 +50,7 @@ class Answer(Protocol):
 class Answers(Protocol):
     """Answers requests: the RequestRunner, or a fake."""
 
-    def answer(
-        self,
-        asked: ChatRequest,
-        *,
-        door: str,
-        request_id: str,
-        cancel: CancelToken,
-        discussion_id: str | None = None,
-    ) -> Answer:
+    def answer(self, asked: ChatRequest, info: RequestInfo) -> Answer:
         """Raises what can be known before the run begins: UnknownModel, ConfigError."""
         ...
 

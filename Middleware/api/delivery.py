@@ -10,6 +10,7 @@ from typing import Any
 from flask import Response, request
 
 from Middleware.api.active import ActiveRequest
+from Middleware.api.admission import ENVIRON_CALLER, presented_keys
 from Middleware.api.answers import Answer, AnswerFormat, Answers
 from Middleware.api.background import Background, Task
 from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
@@ -19,6 +20,7 @@ from Middleware.api.streaming import StreamedResponse, Streaming, answer_headers
 from Middleware.core.errors import BackendError, RunCancelled
 from Middleware.core.events import Reply, ReplyBuilder
 from Middleware.core.messages import ChatRequest
+from Middleware.workflows.managers.request_runner import RequestInfo
 
 logger = logging.getLogger(__name__)
 
@@ -40,13 +42,7 @@ class Delivery:
         client_gone = environ.get(_CLIENT_GONE)
         active = self.pulse.watch(environ[ENVIRON_REQUEST_ID], client_gone)
         try:
-            answer = self.answers.answer(
-                asked,
-                door=written.name,
-                request_id=active.id,
-                cancel=active.cancel,
-                discussion_id=_conversation_id(environ),
-            )
+            answer = self.answers.answer(asked, _info(environ, written.name, active))
             if asked.stream:
                 return self._streamed(asked, written, active, answer)
             return self._whole(asked, written, active, answer)
@@ -110,6 +106,18 @@ def _collect(answer: Answer) -> Reply:
         if builder.finish is not None:
             return builder.build()
     raise BackendError("The answer ended without saying why.")
+
+
+def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestInfo:
+    keys = presented_keys(environ)
+    return RequestInfo(
+        door=door,
+        request_id=active.id,
+        cancel=active.cancel,
+        conversation_id=_conversation_id(environ),
+        caller=environ.get(ENVIRON_CALLER),
+        api_key=keys[0] if keys else None,
+    )
 
 
 def _conversation_id(environ: dict[str, Any]) -> str | None:

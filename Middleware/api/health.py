@@ -41,12 +41,14 @@ def health(version: str, problems: Callable[[], Sequence[Problem]]) -> Blueprint
 
     @pages.get("/health")
     def alive() -> Response:
+        """Whether the server is well, and what is wrong with files in use."""
         stranger = bool(request.environ.get(ENVIRON_STRANGER))
         body = health_body(version, problems(), stranger=stranger)
         return Response(body, content_type=JSON, headers={"Cache-Control": "no-store"})
 
     @pages.get("/")
     def front() -> Response:
+        """A page for browsers; ``Ollama is running`` for others."""
         if "text/html" in request.headers.get("Accept", ""):
             page = _PAGE.format(version=escape(version), base=escape(request.host_url))
             return Response(page, content_type="text/html; charset=utf-8")

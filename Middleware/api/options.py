@@ -103,7 +103,12 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         help="user to serve; may be repeated",
     )
     add("--file-logging", action="store_true", help="write log files whatever the user file says")
-    add("--database", metavar="URL", type=_text, help="PostgreSQL in place of SQLite files")
+    add(
+        "--database",
+        metavar="URL",
+        type=_text,
+        help="not used yet: PostgreSQL in place of SQLite files",
+    )
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:
@@ -135,24 +140,28 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
         type=_from_one,
         help="largest request (64)",
     )
-    add("--concurrency", metavar="N", type=_from_zero, help="runs at once; 0: no limit (0)")
+    add("--concurrency", metavar="N", type=_from_zero, help="not used yet: runs at once")
     add(
         "--concurrency-timeout",
         dest="concurrency_timeout_seconds",
         metavar="S",
         type=_from_one,
-        help="seconds that a request waits for its turn (900)",
+        help="not used yet: seconds that a request waits for its turn",
     )
     add(
         "--concurrency-level",
         choices=("wilmer", "endpoint"),
-        help="what the limit counts: requests (wilmer), or calls of model servers (endpoint)",
+        help="not used yet: what the limit counts",
     )
 
 
 def _add_behaviour(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("behaviour").add_argument
-    add("--allow-inline-python", action="store_true", help="run Python code of workflow files")
+    add(
+        "--allow-inline-python",
+        action="store_true",
+        help="not used yet: run Python code of workflow files",
+    )
     add("--log-format", choices=("text", "json"), help="form of log lines (text)")
     add(
         "--log-level",
@@ -172,8 +181,8 @@ _FOLDERS = (
     ("--PublicDirectory", "public_directory", "root of configuration and run-time data"),
     ("--ConfigDirectory", "config_directory", "configuration (<public>/Configs)"),
     ("--WorkflowsDirectory", "workflows_directory", "workflows (<config>/Workflows or Workflows)"),
-    ("--UserLevelSqlLiteDirectory", "sqlite_directory", "in place of the user's sqlLiteDirectory"),
-    ("--DiscussionDirectory", "discussion_directory", "in place of the user's discussionDirectory"),
+    ("--UserLevelSqlLiteDirectory", "sqlite_directory", "not used yet: where SQLite files are"),
+    ("--DiscussionDirectory", "discussion_directory", "not used yet: where memory files are"),
 )
 
 

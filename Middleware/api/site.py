@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Flask
 
-from Middleware.api.admission import OPEN_PATHS, Keys
+from Middleware.api.admission import ENVIRON_CALLER, OPEN_PATHS, Keys
 from Middleware.api.background import Background
 from Middleware.api.cors import Cors
 from Middleware.api.errors import (
@@ -29,9 +29,6 @@ from Middleware.core.errors import (
     ServerStopping,
 )
 
-ENVIRON_CALLER = "headrace.caller"
-"""The :class:`Caller` of a request; None when no keys are demanded."""
-
 Environ = dict[str, Any]
 
 
@@ -47,6 +44,17 @@ class SiteParts:
     new_id: Callable[[], str]
     cors: tuple[str, ...] = ()
     max_body_bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRoute:
+    """One thing that can be asked for."""
+
+    paths: tuple[str, ...]
+    """The first one is the usual."""
+    method: str
+    text: str
+    """What its view says of itself."""
 
 
 class Site:
@@ -82,6 +90,21 @@ class Site:
         except Exception as error:  # noqa: BLE001
             ours = as_ours(error, environ)
             return self._refuse(environ, ours, start)
+
+    def routes(self) -> list[ServedRoute]:
+        """All there are, for the reference page."""
+        paths: dict[tuple[str, str], list[str]] = {}
+        for rule in self._flask.url_map.iter_rules():
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                paths.setdefault((rule.endpoint, method), []).append(rule.rule)
+        return [
+            ServedRoute(
+                paths=tuple(sorted(alike, key=len, reverse=True)),
+                method=method,
+                text=self._flask.view_functions[endpoint].__doc__ or "",
+            )
+            for (endpoint, method), alike in paths.items()
+        ]
 
     def _allow_origin(self, environ: Environ, extra: Headers) -> bool:
         """Add the headers for the page's origin; True when it only asks whether it may."""

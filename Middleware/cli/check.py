@@ -9,6 +9,7 @@ from pathlib import Path
 
 from Middleware.api.options import ServerOptions
 from Middleware.app import build_store, check_everything
+from Middleware.cli.folders import add_folders
 from Middleware.config.problems import Problem
 from Middleware.config.store import ConfigStore
 
@@ -18,8 +19,10 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     # Every problem is told below; the log would tell them a second time.
     logging.disable(logging.CRITICAL)
-    store = _store(given)
-    problems = check_everything(store)
+    try:
+        problems = check_everything(_store(given))
+    finally:
+        logging.disable(logging.NOTSET)
     if given.json:
         print(json.dumps([problem.to_dict() for problem in problems], ensure_ascii=False))
     else:
@@ -47,12 +50,16 @@ def _tell(problems: list[Problem]) -> None:
         if problem.remedy:
             print(f"    {problem.remedy}")
     errors = sum(problem.severity == "error" for problem in problems)
-    print(f"{errors} errors, {len(problems) - errors} warnings")
+    print(f"{_counted(errors, 'error')}, {_counted(len(problems) - errors, 'warning')}")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="check",
+        prog="python3 start.py check",
         description="Read a whole configuration tree and tell everything that is wrong with it.",
         allow_abbrev=False,
     )
@@ -63,9 +70,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--User", dest="users", action="append", default=[], metavar="NAME", help="only these"
     )
-    parser.add_argument("--PublicDirectory", dest="public_directory", type=Path, metavar="DIR")
-    parser.add_argument("--ConfigDirectory", dest="config_directory", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--WorkflowsDirectory", dest="workflows_directory", type=Path, metavar="DIR"
-    )
+    add_folders(parser)
     return parser

@@ -14,6 +14,8 @@ COMMANDS: Mapping[str, Command] = {
     "serve": ("server", "start the server (what `python server.py` does)"),
     "check": ("Middleware.cli.check", "every problem of a configuration tree, with its remedy"),
     "run": ("Middleware.cli.run", "one run of a workflow in the terminal"),
+    "schema": ("Middleware.cli.schema", "write the JSON Schemas of all kinds of files"),
+    "docs": ("Middleware.cli.docs", "write the reference pages of the documentation"),
 }
 
 

@@ -3,15 +3,18 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 from Middleware.api.options import ServerOptions
 from Middleware.app import Parts, build_parts
+from Middleware.cli.folders import add_folders
 from Middleware.core.cancellation import CancelToken
+from Middleware.core.errors import ConfigError
 from Middleware.core.events import TextDelta
 from Middleware.core.messages import Message
+from Middleware.core.registry import nearest
 from Middleware.runs.recorder import Recordable, RunRecord, Silent
+from Middleware.workflows.managers.request_runner import ENTRY_WORKFLOW
 
 
 class TerminalRecorder(Silent):
@@ -47,7 +50,11 @@ class TerminalRecorder(Silent):
 
 
 def _name(run: dict[str, Any]) -> str:
-    return f"{run['folder']}/{run['workflow']}" if run["folder"] else str(run["workflow"])
+    """As one would name it to this command."""
+    folder, workflow = str(run["folder"] or ""), str(run["workflow"])
+    if workflow == ENTRY_WORKFLOW and folder:
+        return folder.rpartition("/")[2]
+    return f"{folder}/{workflow}" if folder else workflow
 
 
 def _short(text: str, most: int = 100) -> str:
@@ -77,26 +84,40 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def find(parts: Parts, name: str) -> tuple[str | None, str]:
-    """``folder/name``, the name of a shared workflow, or a file of the user's own folder."""
+    """``folder/name``, the name of a shared workflow, or a file of the user's own folder.
+
+    Raises ConfigError with the nearest name when there is neither.
+    """
     folder, _, workflow = name.rpartition("/")
     if folder:
         return folder, workflow
-    user = parts.store.snapshot().user
-    if name in parts.store.shared_workflows(user.name):
-        return f"{user.shared_folder}/{name}", "_DefaultWorkflow"
+    config = parts.store.snapshot()
+    shared = config.shared_workflow(name)
+    if shared is not None:
+        return shared, ENTRY_WORKFLOW
+    try:
+        config.workflow_file(name)
+    except ConfigError as error:
+        known = config.shared_workflows()
+        close = nearest(name, known)
+        raise ConfigError(
+            f"There is no workflow {name!r}.",
+            remedy=f"Did you mean {close!r}?"
+            if close
+            else f"There are: {', '.join(known) or 'none'}; others are called folder/name.",
+        ) from error
     return None, name
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="run", description="Run one workflow in the terminal.", allow_abbrev=False
+        prog="python3 start.py run",
+        description="Run one workflow in the terminal. The answer goes to standard output, the "
+        "steps to standard error.",
+        allow_abbrev=False,
     )
     parser.add_argument("workflow", metavar="WORKFLOW", help="name, or folder/name")
     parser.add_argument("--message", "-m", required=True, metavar="TEXT", help="what you say")
     parser.add_argument("--User", dest="user", metavar="NAME", help="whose configuration")
-    parser.add_argument("--PublicDirectory", dest="public_directory", type=Path, metavar="DIR")
-    parser.add_argument("--ConfigDirectory", dest="config_directory", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--WorkflowsDirectory", dest="workflows_directory", type=Path, metavar="DIR"
-    )
+    add_folders(parser)
     return parser

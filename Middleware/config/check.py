@@ -11,6 +11,8 @@ from typing import Any
 from Middleware.config import loaders
 from Middleware.config.lookup import Found, ambiguous
 from Middleware.config.models import Endpoint, RoutingFile, User
+from Middleware.config.prices import FILE as PRICES
+from Middleware.config.prices import parse_prices
 from Middleware.config.problems import BrokenFile
 from Middleware.config.problems import Problem as Problem
 from Middleware.config.references import (
@@ -66,6 +68,7 @@ def check_files(store: ConfigStore) -> list[Problem]:
     problems: list[Problem] = []
     users = _Users(store)
     problems.extend(users.problems())
+    problems.extend(_of_the_prices(store))
     for kind, parse in _KINDS:
         folder = store.locations.configs / kind
         problems.extend(_twins(store, folder))
@@ -78,6 +81,13 @@ def check_files(store: ConfigStore) -> list[Problem]:
         dict.fromkeys(map(users.as_used, problems)),
         key=lambda one: (one.severity, one.file, one.place),
     )
+
+
+def _of_the_prices(store: ConfigStore) -> Iterator[Problem]:
+    """The one file that lies beside the folders."""
+    folder = store.locations.configs
+    for file in store.cache.listing_now(folder).by_name.get(PRICES, ()):
+        yield from _own_problems(store.cache.file(folder / file, parse_prices))
 
 
 def files_below(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterator[Path]:

@@ -18,6 +18,8 @@ from Middleware.config.models import (
     User,
 )
 from Middleware.config.paths import UnsafeName, is_plain_name, parts_of
+from Middleware.config.prices import FILE as PRICES
+from Middleware.config.prices import NO_PRICES, Prices, parse_prices
 from Middleware.config.watch import Watched
 from Middleware.config.watched_file import Parse
 from Middleware.config.watched_file import Source as Source
@@ -130,6 +132,21 @@ class Snapshot:
             # The memo keeps both objects alive, so that their ids stay theirs.
             known = self._pin(key, (self._choose(endpoint, api_type, name), endpoint, api_type))
         return cast(ChosenPreset, known[0])
+
+    def prices(self) -> Prices:
+        """What models cost; the same object while the file is the same. A file that never was
+        good counts as none: a list of prices must not keep a model from answering.
+        """
+        return self.once("prices", self._load_prices)
+
+    def _load_prices(self) -> Prices:
+        place = Place(self.store.locations.configs, (PRICES,))
+        try:
+            path = self.store.cache.locate(self.listing, [(place, True)])
+            return NO_PRICES if path is None else self._load(path, parse_prices)
+        except ConfigError:
+            # `/health` and `check` tell of it.
+            return NO_PRICES
 
     def workflow_file(self, name: str, folder: str | None = None) -> Path:
         """The file of a workflow, or of settings that lie among workflows.

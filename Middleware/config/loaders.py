@@ -206,8 +206,8 @@ def base_url_problem(url: str) -> tuple[str, str] | None:
         names_no_server = True
     if names_no_server or any(sign.isspace() for sign in url):
         return "The address names no server.", example
-    if parts.query or parts.fragment:
-        return "The address has a part after ? or #.", "Remove that part."
+    if parts.fragment:
+        return "The address has a part after #.", "Remove that part."
     if _FULL_PATH.search(parts.path):
         return (
             "The address already ends with the path of a request.",

@@ -93,17 +93,28 @@ def _texts(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-LooseBool = Annotated[bool, BeforeValidator(_loose_bool)]
+# What files may hold is wider than what they become: `json_schema_input_type` says it to the
+# schemas that are made of these types.
+_Number = int | float | str | None
+
+LooseBool = Annotated[bool, BeforeValidator(_loose_bool, json_schema_input_type=bool | str)]
 """A boolean that may be written as text: true, 1, yes, on (any case) are true, others false."""
-LooseInt = Annotated[int | None, BeforeValidator(_loose_int)]
+LooseInt = Annotated[int | None, BeforeValidator(_loose_int, json_schema_input_type=_Number)]
 """A whole number that may be written as text or with a fraction; empty text is absent."""
-Whole = Annotated[int, BeforeValidator(_loose_int)]
+Whole = Annotated[int, BeforeValidator(_loose_int, json_schema_input_type=_Number)]
 """Like LooseInt, for a key that has a default: absent, null and empty text mean the default."""
-AtLeastOne = Annotated[int, BeforeValidator(_loose_int), AfterValidator(lambda n: max(1, n))]
+AtLeastOne = Annotated[
+    int,
+    BeforeValidator(_loose_int, json_schema_input_type=_Number),
+    AfterValidator(lambda n: max(1, n)),
+]
 """Like Whole; smaller numbers count as one."""
-Text = Annotated[str, BeforeValidator(_loose_text)]
+Text = Annotated[str, BeforeValidator(_loose_text, json_schema_input_type=str | int | float | None)]
 """Text; null counts as empty, a number as its digits."""
 TextOrNone = Annotated[str | None, BeforeValidator(_blank_is_none)]
 """Text; blank counts as absent."""
-Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_texts, json_schema_input_type=str | tuple[str, ...] | None),
+]
 """A list of texts, or one text by itself."""

@@ -27,67 +27,111 @@ class Endpoint(Settings):
     name: str = ""
     """The file's name without its suffix."""
     endpoint: Text = Field("", repr=False)
-    """Base URL as written: with or without a trailing slash or ``/v1``. Never in a message."""
+    """Address of the model server: ``http://127.0.0.1:8080``, with or without ``/v1``."""
     api_type_config_file_name: Text = ""
+    """File of ``ApiTypes/``: what kind of server it is. Must be there."""
     prompt_template: Text = ""
-    """Empty: the user's ``chat_prompt_template_name``."""
+    """Not used yet: file of ``PromptTemplates/``, for text APIs; empty: the user's
+    ``chatPromptTemplateName``."""
     model_name_to_send_to_api: Text = Field("", alias="modelNameToSendToAPI")
+    """What the server calls the model."""
     dont_include_model: LooseBool = False
+    """Send no ``model`` field."""
     api_key: Text = Field("", repr=False)
-    """``${VARIABLE}`` is filled in when the file is loaded."""
+    """Sent as ``Authorization: Bearer …``. Write ``${VARIABLE}`` to take it from the environment;
+    empty: no key is sent."""
     max_context_token_size: LooseInt = None
+    """The model's context window in tokens. Sent where the API type has a name for it."""
     wilmer_context_estimation_level: Text = "conservative"
+    """How far to trust the token estimate when the prompt is clamped: ``conservative``,
+    ``balanced``, ``aggressive`` or ``xaggressive``."""
     clamp_prompt_to_context_window: LooseBool | None = None
-    """None: as the user says."""
+    """Leave out the oldest messages that do not fit into ``maxContextTokenSize``; absent: as the
+    user says."""
     add_generation_prompt: LooseBool = False
+    """Not used yet: end prompts of text APIs with the assistant's prefix."""
     preset_samplers: Mapping[str, Any] | None = None
+    """Sampling parameters by their common names (``temperature``, ``top_p``, ``repeat_penalty`` …),
+    translated for the API type. Used when a node names no preset, or names this endpoint as its
+    preset."""
     append_preset_name: Text = ""
+    """File of ``Presets/<presetType>/`` whose fields are laid over the others as they are."""
     add_text_to_start_of_system: LooseBool = False
+    """Put a text in front of the system prompt."""
     text_to_add_to_start_of_system: Text = ""
+    """The text for ``addTextToStartOfSystem``."""
     add_text_to_start_of_prompt: LooseBool = False
+    """Put a text in front of the last user message."""
     text_to_add_to_start_of_prompt: Text = ""
+    """The text for ``addTextToStartOfPrompt``."""
     add_text_to_start_of_completion: LooseBool = False
+    """Put a text at the end of the conversation, for the model to go on from."""
     text_to_add_to_start_of_completion: Text = ""
+    """The text for ``addTextToStartOfCompletion``."""
     ensure_text_added_to_assistant_when_chat_completion: LooseBool = False
+    """The text for the completion always stands in an assistant message, a new one if need be."""
     backend_supports_tool_turns: LooseBool = True
+    """``false``: nodes do not append tool calls and results as messages of their own."""
     remove_thinking: LooseBool = False
+    """Take the thinking block out of answers. Needs both tags."""
     start_think_tag: Text = ""
+    """As ``<think>``."""
     end_think_tag: Text = ""
+    """As ``</think>``."""
     opening_tag_grace_period: Whole = 100
-    """Characters."""
+    """How many characters may stand before the opening tag."""
     expect_only_closing_think_tag: LooseBool = False
+    """The answer begins inside the thinking block, without an opening tag."""
     remove_custom_text_from_response_start_endpoint_wide: LooseBool = False
+    """Cut certain texts from the start of answers."""
     response_start_text_to_remove_endpoint_wide: Texts = ()
+    """These texts: one, or a list of which the first that fits is cut."""
     trim_beginning_and_end_line_breaks: LooseBool = False
+    """Cut white space around answers."""
     backup_endpoint_name: Text = ""
+    """Not used yet: endpoint to ask when this one fails. (Nodes have ``fallbackEndpoints``.)"""
     backup_preset_name: Text = ""
+    """Not used yet: preset for the backup."""
     allow_remote_backup: LooseBool = False
+    """Not used yet: whether a backup may lie outside the local network."""
     supports_developer_role: LooseBool = False
+    """Messages with the role ``developer`` are sent as they are; otherwise as ``system``."""
     strict_content: LooseBool = False
+    """Send empty text, not null, as the content of a message that consists of tool calls."""
     connect_timeout_in_seconds: LooseInt = Field(None, ge=1)
-    """None: the user's."""
+    """How long connecting may take; absent: as the user says."""
     read_timeout_in_seconds: LooseInt = Field(None, ge=1)
-    """Silence; None: the user's."""
+    """How long the server may be silent; absent: as the user says."""
     script: TextOrNone = None
-    """Scripted endpoints only (decisions §7), like the next two."""
+    """Of scripted endpoints: a built-in script that answers where no rule does. ``echo`` repeats
+    the last user text."""
     rules: tuple[Mapping[str, Any], ...] = ()
+    """Of scripted endpoints: the first that matches answers."""
     default: Mapping[str, Any] | None = None
+    """Of scripted endpoints: what is said when no rule matches."""
 
 
 class ThinkingRule(Settings):
     """How a back end is told to think, or not to (config-files §7.2)."""
 
     mode: Literal["bool", "effort", "unsupported"] = "unsupported"
+    """``bool``: true or false in the field. ``effort``: low, medium or high. ``unsupported``: it
+    cannot be told."""
     field: Text = ""
+    """Name of the field."""
     location: Literal["top", "chat_template_kwargs"] = "top"
+    """Where the field stands."""
 
 
 class StructuredOutputRule(Settings):
     """Where a JSON schema goes in the payload (config-files §10). Dots in ``field`` nest."""
 
     field: str = Field(min_length=1)
+    """Where the schema goes; dots nest."""
     style: Literal["openaiJsonSchema", "raw"]
+    """``openaiJsonSchema``: wrapped as OpenAI wants it. ``raw``: the schema itself."""
     strict: LooseBool = True
+    """The ``strict`` of OpenAI's wrapping."""
 
 
 def _named_only(value: Any) -> Any:
@@ -101,18 +145,32 @@ class ApiType(Settings):
 
     name: str = ""
     type: str = Field(min_length=1)
+    """Which back end speaks to the server. Must be there."""
     preset_type: Text = ""
+    """Folder below ``Presets/``."""
     max_new_tokens_property_name: TextOrNone = None
+    """What the server calls the longest answer, as ``max_tokens``. Without it the length is not
+    sent."""
     truncate_length_property_name: TextOrNone = None
+    """What the server calls the context window. Without it the window is not sent."""
     stream_property_name: TextOrNone = None
-    sampler_field_map: Annotated[Mapping[str, str], BeforeValidator(_named_only)] = Field(
-        default_factory=dict
-    )
+    """What the server calls the switch for streaming, as ``stream``. Without it the server is not
+    asked to stream."""
+    sampler_field_map: Annotated[
+        Mapping[str, str],
+        BeforeValidator(_named_only, json_schema_input_type=Mapping[str, str | None]),
+    ] = Field(default_factory=dict)
+    """Common name of a sampling parameter -> the server's name. Parameters that are not listed are
+    left out."""
     supports_chat_template_kwargs: LooseBool = False
+    """Whether ``chat_template_kwargs`` of ``presetSamplers`` is sent."""
     thinking: ThinkingRule = ThinkingRule()
+    """How ``thinkingMode`` of ``presetSamplers`` is said."""
     structured_output: StructuredOutputRule | None = None
+    """Not used yet: how a JSON schema for the answer is sent."""
     stream_usage: LooseBool = True
-    """Ours: whether streamed calls may ask for the token counts (decisions §6)."""
+    """Ask for token counts in streams (``stream_options``). Turn it off for servers that refuse the
+    field."""
 
 
 class PromptTemplate(Settings):
@@ -120,14 +178,23 @@ class PromptTemplate(Settings):
 
     name: str = ""
     prompt_template_system_prefix: Text = ""
+    """Before the system prompt."""
     prompt_template_system_suffix: Text = ""
+    """After the system prompt."""
     prompt_template_user_prefix: Text = ""
+    """Before a user message."""
     prompt_template_user_suffix: Text = ""
+    """After a user message."""
     prompt_template_assistant_prefix: Text = ""
+    """Before an assistant message."""
     prompt_template_assistant_suffix: Text = ""
+    """After an assistant message, unless it is the last one."""
     prompt_template_systemmes_prefix: Text = ""
+    """Before a system message inside the conversation."""
     prompt_template_systemmes_suffix: Text = ""
+    """After a system message inside the conversation."""
     prompt_template_end_token: Text = ""
+    """After the assistant's prefix that an answer begins with."""
 
     def around(self, role: str) -> tuple[str, str]:
         """Prefix and suffix of a message of ``role``; empty where the file has none.
@@ -153,7 +220,9 @@ class Route(Settings):
     """One category of a routing file."""
 
     description: Text
+    """What belongs here; the categorization workflow shows it to the model."""
     workflow: str = Field(min_length=1)
+    """Workflow in the user's folder."""
 
 
 class RoutingFile(Settings):
@@ -168,10 +237,16 @@ class McpServer(Settings):
 
     name: str = ""
     transport: Literal["stdio", "sse", "streamable_http"]
+    """How the server is spoken to."""
     command: Text = ""
+    """``stdio``: the program."""
     args: tuple[Text, ...] = ()
+    """``stdio``: its arguments."""
     env: Mapping[str, Text] | None = Field(None, repr=False)
-    """None: the minimal environment of the client library."""
+    """``stdio``: its environment; absent: the least that is needed."""
     cwd: TextOrNone = None
+    """``stdio``: the folder it runs in."""
     url: Text = Field("", repr=False)
+    """The other two: the server's address."""
     headers: Mapping[str, Text] | None = Field(None, repr=False)
+    """The other two: headers of every request."""

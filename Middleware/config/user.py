@@ -18,8 +18,11 @@ class ApiKey(Settings):
     down."""
 
     name: Text = ""
+    """Free text for logs."""
     key: Text = Field("", repr=False)
+    """The key itself, or ``${VARIABLE}``."""
     sha256: Annotated[str, BeforeValidator(_lower)] = Field("", repr=False)
+    """In place of ``key``: the SHA-256 of the key as hexadecimal digits."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "ApiKey":
@@ -44,9 +47,13 @@ class RunLog(Settings):
     """How much of past runs is kept."""
 
     enabled: LooseBool = True
+    """Whether finished runs are kept."""
     max_runs: Whole = Field(10_000, ge=1)
+    """The oldest go first."""
     max_days: float = Field(30, gt=0)
+    """Older runs are deleted."""
     max_megabytes: float = Field(500, gt=0)
+    """Of all runs together."""
 
 
 Honour = Literal["none", "responder", "all"]
@@ -59,71 +66,135 @@ class User(Settings):
     """As typed on the command line or in ``_current-user.json``; names folders and databases."""
 
     port: LooseInt = Field(None, ge=0, le=65535)
+    """Where the server listens when this is its only user and no ``--port`` is given. Without both:
+    5050."""
     custom_workflow_override: LooseBool = False
+    """``true``: ``customWorkflow`` answers every request that names no workflow."""
     custom_workflow: Text = ""
+    """Workflow in the user's folder."""
     routing_config: Text = ""
-    """Empty, with the override off: ``_DefaultWorkflow`` runs (config-files, Surprise 5)."""
+    """File of ``Routing/`` with the categories. Empty, with the override off: ``_DefaultWorkflow``
+    runs."""
     categorization_workflow: Text = ""
+    """Workflow whose answer names the category."""
     max_categorization_attempts: AtLeastOne = 1
+    """How often it is asked when its answer names no category; then ``_DefaultWorkflow`` runs."""
     chat_complete_add_user_assistant: LooseBool = False
+    """Put ``User: `` and ``Assistant: `` in front of the messages."""
     chat_completion_add_missing_assistant_generator: LooseBool = False
+    """With ``chatCompleteAddUserAssistant``: end the conversation with ``Assistant:`` when the last
+    message is not the assistant's."""
     chat_prompt_template_name: Text = ""
+    """Not used yet: prompt template of text endpoints that name none."""
 
     endpoint_configs_sub_directory: Text = ""
+    """Folder below ``Endpoints/`` where the user's endpoints are. Nowhere else is looked."""
     preset_configs_sub_directory_override: Text = ""
+    """Folder below ``Presets/<presetType>/`` that is looked in first; empty: the user's name."""
     workflow_configs_sub_directory_override: Text = ""
+    """Folder below ``Workflows/`` with the user's own workflows; empty: the user's name."""
     shared_workflows_sub_directory_override: Text = ""
+    """Folder below ``Workflows/`` whose folders are workflows that clients may name; empty:
+    ``_shared``."""
     structured_output_configs_sub_directory: Text = ""
+    """Not used yet: folder below ``StructuredOutputs/`` that is looked in first."""
     allow_shared_workflows: LooseBool = False
+    """Whether the shared workflows are listed as models. They can be named in any case."""
     discussion_directory: Text = ""
+    """Not used yet: where memory files are."""
     sql_lite_directory: Text = ""
+    """Not used yet: where SQLite files are."""
 
     discussion_id_memory_file_workflow_settings: Text = ""
+    """Not used yet: settings of memories."""
     file_memory_tool_workflow: Text = ""
+    """Not used yet: workflow of memory nodes."""
     chat_summary_tool_workflow: Text = ""
+    """Not used yet: workflow of memory nodes."""
     conversation_memory_tool_workflow: Text = ""
+    """Not used yet: workflow of memory nodes."""
     recent_memory_tool_workflow: Text = ""
+    """Not used yet: workflow of memory nodes."""
     context_compactor_settings_file: Text = ""
+    """Not used yet: settings of ContextCompactor nodes."""
 
     separate_conversation_in_variables: LooseBool = False
+    """Join messages in ``{chat_user_prompt_…}`` with ``conversationSeparationDelimiter`` in place
+    of a line break."""
     conversation_separation_delimiter: str = "\n"
+    """The text for ``separateConversationInVariables``."""
     user_wide_workflow_variables: Mapping[str, Any] = Field(default_factory=dict)
+    """Variables for all workflows of the user: ``{name}``. A value may hold variables once more."""
     clamp_prompt_to_context_window: LooseBool = False
+    """Leave out the oldest messages that do not fit into the endpoint's ``maxContextTokenSize``.
+    Endpoint and node may say otherwise."""
     connect_timeout_in_seconds: AtLeastOne = 30
+    """How long connecting to a model server may take."""
     read_timeout_in_seconds: Whole = Field(14400, ge=1)
-    """Silence of a back end after which it counts as gone."""
+    """How long a model server may be silent before it counts as gone."""
     use_file_logging: LooseBool = False
+    """Write log files too, when this is the only user."""
     redact_log_output: LooseBool = False
+    """Not used yet: keep what people say out of the log."""
     encrypt_using_api_key: LooseBool = False
+    """Not used yet: encrypt memory files with the client's key."""
     intercept_open_web_ui_tool_requests: LooseBool = Field(
         False, alias="interceptOpenWebUIToolRequests"
     )
+    """Not used yet: answer tool requests of Open WebUI without a model."""
     liveness_tool_call: Any = None
-    """As written; a malformed one means off (front-doors §11.2)."""
+    """Not used yet: tool call that keeps agents going."""
     use_offline_wiki_api: LooseBool = False
+    """Not used yet: whether wiki nodes work."""
     offline_wiki_api_host: Text = "127.0.0.1"
+    """Not used yet: host of the wiki service."""
     offline_wiki_api_port: Whole = 5728
+    """Not used yet: port of the wiki service."""
     use_offline_researcher_api: LooseBool = False
+    """Not used yet: whether researcher nodes work."""
     offline_researcher_api_host: Text = "127.0.0.1"
+    """Not used yet: host of the researcher service."""
     offline_researcher_api_port: Whole = 8890
+    """Not used yet: port of the researcher service."""
     mcpo_url: Text = Field("", alias="MCPO_URL", repr=False)
+    """Not used yet: address for Python scripts."""
 
     dialect: Annotated[Literal["headrace", "reference"], BeforeValidator(_lower)] = "reference"
-    api_keys: Annotated[tuple[ApiKey, ...], BeforeValidator(_plain_keys)] = Field((), repr=False)
+    """What happens where the two programs differ: ``headrace``, or ``reference`` as WilmerAI
+    does."""
+    api_keys: Annotated[
+        tuple[ApiKey, ...],
+        BeforeValidator(_plain_keys, json_schema_input_type=tuple[ApiKey | str, ...]),
+    ] = Field((), repr=False)
+    """Keys that clients must show, each as text or ``{"name", "key" or "sha256"}``. If any user has
+    some, they are demanded everywhere."""
     model_aliases: Mapping[str, str] = Field(default_factory=dict)
-    """Pattern of a model name -> what it stands for; ``*`` and ``?`` are wildcards."""
+    """Pattern of a model name -> shared workflow; ``*`` and ``?`` are wildcards. Names that clients
+    may use though they are not listed."""
     honour_request_parameters: Annotated[Honour, BeforeValidator(_lower)] = "none"
-    """Resolved: when the file says nothing, the dialect decides."""
+    """Whose model gets ``temperature``, ``max_tokens`` and the like of a request: ``none``,
+    ``responder`` (the node that answers) or ``all``. Default: ``responder`` in the dialect
+    ``headrace``, ``none`` in ``reference``."""
     chore_workflow: Text = ""
+    """Not used yet: workflow for titles, tags and other chores of front ends."""
     show_progress: LooseBool = False
+    """Not used yet: show the names of running nodes as reasoning."""
     heartbeat_seconds: float = Field(1.0, gt=0)
+    """After how much silence a stream gets a sign of life."""
     max_workflow_depth: Whole = Field(16, ge=1)
+    """How deep sub-workflows may be nested."""
     max_steps: Whole = Field(200, ge=1)
+    """How many nodes one run of a workflow may go through."""
     route_overrides_lookup: Literal["capitalized", "caseInsensitive"] = "capitalized"
+    """How keys of ``routeOverrides`` are found: ``capitalized`` (``python`` finds ``Python`` alone)
+    or ``caseInsensitive``."""
     completions_stream_by_default: LooseBool = False
+    """Not used yet: whether ``/v1/completions`` streams when it is not told to."""
     conversation_id_from_front_end: LooseBool = False
-    """Resolved: when the file says nothing, the dialect decides."""
+    """Not used yet: whether ids that front ends send in headers of their own name the conversation.
+    Default: true in the dialect ``headrace``."""
     run_log: RunLog = RunLog()
+    """Not used yet: how much of past runs is kept."""
 
     @model_validator(mode="before")
     @classmethod

@@ -110,6 +110,10 @@ class ReplyBuilder:
             case Finish():
                 self.finish = event
 
+    def texts(self, start: int = 0) -> list[str]:
+        """The pieces of the text from number ``start`` on. May be asked from any thread."""
+        return self._text[start:]
+
     def build(self) -> Reply:
         """The reply so far; complete once ``finish`` is set."""
         finish = self.finish or Finish()

@@ -33,6 +33,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whose key came with a request. ``user`` is empty for the key of the command line."""
+
+    user: str
+    key_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """What a front end asked for, whichever door it came through."""
 

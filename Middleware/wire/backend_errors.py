@@ -65,6 +65,11 @@ class BackendVoice:
         """An answer that cannot be used; the beginning of ``data`` goes to the log."""
         return BackendBadReply(self.endpoint, problem, detail=self.quote(data) if data else None)
 
+    def no_json(self, data: bytes) -> BackendBadReply:
+        """An answer that should be JSON and is not (case C-23)."""
+        instead = "." if data.strip() else " but with an empty answer."
+        return self.nonsense(f"did not answer with JSON{instead}", data)
+
     def quote(self, data: bytes) -> str:
         """The beginning of what a backend sent, fit for a log."""
         return shorten(self.hide(data.decode("utf-8", "replace")), _QUOTED_MOST)

@@ -39,7 +39,6 @@ FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
 
 _CUT_OFF: Final = "closed the connection in the middle of its answer."
 _NO_CHOICES: Final = "sent an answer without choices."
-_NOT_JSON: Final = "did not answer with JSON."
 _SSE_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
@@ -160,15 +159,14 @@ def parse_reply(body: bytes, voice: BackendVoice) -> Reply:
 
     A server that streams though it was not asked to is understood as well.
     """
-    start = body.lstrip()
-    if start.startswith(_SSE_STARTS):
+    if body.lstrip().startswith(_SSE_STARTS):
         return _reply_of_stream(body, voice)
     try:
         whole = read_json_leniently(body)
     except BadJson as error:
-        raise voice.nonsense(_NOT_JSON if start else "sent an empty answer.", body) from error
+        raise voice.no_json(body) from error
     if not isinstance(whole, dict):
-        raise voice.nonsense(_NOT_JSON, body)
+        raise voice.no_json(body)
     _raise_error_in(whole, voice)
     choice = first_choice(whole.get("choices"))
     if choice is None:

@@ -9,6 +9,7 @@ from Middleware.config.files import Snapshot, Source
 from Middleware.config.problems import BrokenFile, Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
+from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.variables.early import resolve_early
@@ -21,8 +22,12 @@ from Middleware.workflows.variables.known import (
 CODES = {
     "invalid_workflow": "a workflow file that cannot be run",
     "unknown_node_type": "a node type that does not exist; it runs as Standard",
+    "later_node_type": "a node type that this version cannot run yet",
     "duplicate_node_id": "two nodes of one id",
     "two_responders": "more than one node says that it answers the client",
+    "invalid_on_error": "a word for onError that is none; the node fails",
+    "unreachable_node": "a node of a graph that no edge leads to",
+    "missing_route": "a route of a node that no edge follows; the run ends there",
     "not_a_number": "a number that is none; the default is used",
     "override_never_found": "a key of routeOverrides that no route can ever find",
     "missing_workflow": "a node names a workflow that is not there",
@@ -35,6 +40,8 @@ CODES = {
     "lone_brace": "a brace that belongs to no variable; it stays as text",
 }
 _SUFFIXES = {".json", ".yaml", ".yml"}
+_EARLY_FIELDS = ("endpointName", "preset")
+_CONTENT_FIELDS = ("systemPrompt", "prompt", "content", "conditionalKey")
 
 
 def check_workflows(store: ConfigStore) -> list[Problem]:
@@ -135,6 +142,9 @@ def _references(config: Snapshot, workflow: Workflow, file: str) -> Iterator[Pro
     known = _known_names(config, workflow)
     for node in workflow:
         place = f"nodes[{node.position - 1}]"
+        if node_types.find(node.type_name) is None:
+            message = f"nodes of type {node.type_name!r} cannot be run by this version."
+            yield _problem("later_node_type", file, f"{place}.type", message, severity="warning")
         yield from _workflows_named(config, workflow, node, file, place)
         yield from _models_named(config, workflow, node, file, place)
         yield from _texts(node, known, _live_names(workflow), file, place)
@@ -219,9 +229,12 @@ def _texts(
     node: Node, known: frozenset[str], live: frozenset[str] | None, file: str, place: str
 ) -> Iterator[Problem]:
     names = known | {f"agent{number}Output" for number in range(1, node.position)}
+    # What is settled before the node runs is never a Jinja2 template, and never live.
+    early = [(key, text, False, None) for key, text in _texts_of(node.options, _EARLY_FIELDS)]
     jinja = bool(node.options.jinja2)
-    for key, text in _content_fields(node.options):
-        for problem in template_problems(text, names, jinja=jinja, live=live):
+    late = [(key, text, jinja, live) for key, text in _content_fields(node.options)]
+    for key, text, is_jinja, placeholders in (*early, *late):
+        for problem in template_problems(text, names, jinja=is_jinja, live=placeholders):
             yield _problem(
                 problem.code,
                 file,
@@ -232,11 +245,15 @@ def _texts(
             )
 
 
-def _content_fields(options: Any) -> Iterator[tuple[str, str]]:
-    for key in ("systemPrompt", "prompt", "content", "conditionalKey"):
+def _texts_of(options: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for key in keys:
         text = options.get(key)
         if isinstance(text, str):
             yield key, text
+
+
+def _content_fields(options: Any) -> Iterator[tuple[str, str]]:
+    yield from _texts_of(options, _CONTENT_FIELDS)
     for key in ("scoped_variables", "scopedVariables", "strings"):
         items = options.get(key)
         if isinstance(items, list):

@@ -1,8 +1,9 @@
 import pytest
 
-from Middleware.api.admission import Caller, Keys, is_loopback, refuse_open_server
+from Middleware.api.admission import Keys, is_loopback, refuse_open_server
 from Middleware.config.user import User
 from Middleware.core.errors import ConfigError
+from Middleware.core.messages import Caller
 
 LOCKED = User.model_validate({"name": "alice", "apiKeys": ["one", {"name": "tv", "key": "two"}]})
 
@@ -46,4 +47,8 @@ def test_a_caller_is_a_user_file_and_the_name_of_a_key() -> None:
 
     callers = [keys.admit({"HTTP_X_API_KEY": key}) for key in ("one", "two", "three")]
 
-    assert callers == [Caller("alice", "key 1"), Caller("alice", "tv"), Caller("", "--api-key")]
+    assert callers == [
+        Caller(user="alice", key_name="key 1"),
+        Caller(user="alice", key_name="tv"),
+        Caller(user="", key_name="--api-key"),
+    ]

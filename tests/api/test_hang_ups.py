@@ -17,6 +17,7 @@ from Middleware.core.clock import SystemClock
 from Middleware.core.errors import BackendBadReply, ServerStopping
 from Middleware.core.events import Event, Finish, TextDelta
 from Middleware.core.messages import ChatRequest
+from Middleware.workflows.managers.request_runner import RequestInfo
 from tests.fakes.live_site import CHAT, HI, Client, Live, make_site, serving, wait_until
 from tests.fakes.runner import DEADLINE_SECONDS, FakeRunner, Turn, says
 
@@ -288,7 +289,7 @@ def stream_of(
     parts = Streaming(
         active=active,
         answer=FakeRunner(lambda turn: events).answer(
-            asked, door="d", request_id="r1", cancel=active.cancel
+            asked, RequestInfo(door="d", request_id="r1", cancel=active.cancel)
         ),
         format=written_as,
         encoder=written_as.encoder(asked, request_id="r1", model="m"),

@@ -23,6 +23,7 @@ GOOD_URLS = [
     "https://[::1]:8080",
     "HTTP://host_name",
     "http://u:p@h",
+    "http://h/v1?key=1",
 ]
 BAD_URLS = [
     "h:1",
@@ -35,7 +36,6 @@ BAD_URLS = [
     "http://h:99999",
     "http://[::1",
     "http://h h",
-    "http://h/?key=1",
     "http://h/#x",
     "http://h/v1/chat/completions",
     "http://h/v1/chat/completions/",

@@ -6,12 +6,15 @@
             tree.workflow("assistant", [answers("Main")])
             assert live.chat(model="assistant").json["choices"][0]["message"]["content"] == "Hello"
 
-``Tree`` writes configuration files and may go on doing so while the server runs. ``serve`` gives a
-``Headrace``: the ``Live`` of ``live_site`` (``ask``, ``chat``, ``connect``), its ``url`` for SDKs,
-and what a test may look at from the inside: ``runs`` and ``parts``.
+``Tree`` writes configuration files and may go on doing so while the server runs; ``tree.clock``
+makes the server believe that time has passed, so that it looks at them again. ``serve`` gives a
+``Headrace``: the ``Live`` of ``live_site`` (``ask``, ``chat``, ``connect``), ``says`` for the text
+of a good answer, its ``url`` for SDKs, and what a test may look at from the inside: ``runs``,
+``outputs`` and ``parts``.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +25,10 @@ from Middleware.api.options import ServerOptions
 from Middleware.app import Parts, build_parts, create_app
 from Middleware.config.watch import CHECK_SECONDS
 from Middleware.runs.recorder import MemoryRecorder
+from tests.fakes.clock import ShiftedClock
 from tests.fakes.live_site import Live, serving, wait_until
 
-__all__ = ["CHECK_SECONDS", "Headrace", "Tree", "answers", "wait_until"]
+__all__ = ["CHECK_SECONDS", "Headrace", "Tree", "answers", "calls", "static", "wait_until"]
 
 API_TYPE = {
     "type": "openAIChatCompletion",
@@ -46,6 +50,16 @@ def answers(endpoint: str = "Main", **options: Any) -> dict[str, Any]:
     }
 
 
+def static(content: Any, **options: Any) -> dict[str, Any]:
+    """A node that says what it is told to."""
+    return {"type": "StaticResponse", "content": content, **options}
+
+
+def calls(workflow: str, **options: Any) -> dict[str, Any]:
+    """A node that runs another workflow."""
+    return {"type": "CustomWorkflow", "workflowName": workflow, **options}
+
+
 @dataclass
 class Headrace(Live):
     """A running server."""
@@ -62,11 +76,39 @@ class Headrace(Live):
         """Records of all runs, newest first; a child is younger than its parent."""
         return list(self.recorder)
 
+    def finished(self) -> list[dict[str, Any]]:
+        """The same once nothing runs any more, the nodes behind an answer included."""
+        wait_until(lambda: all(run["status"] != "running" for run in self.runs))
+        return self.runs
+
+    def outputs(self, workflow: str) -> list[str | None]:
+        """What the nodes of the newest run of ``workflow`` have put out, once it is over."""
+        run = next(run for run in self.finished() if run["workflow"] == workflow)
+        return [step["outputData"]["content"] for step in run["context"]["steps"]]
+
+    def says(self, *, stream: bool, **fields: Any) -> str:
+        """The text of an answer that must be a good one, in either mode."""
+        received = self.chat(**{"model": "assistant", **fields, "stream": stream})
+        assert received.status == 200, received.body
+        if not stream:
+            choice = received.json["choices"][0]
+            assert choice["finish_reason"] == "stop"
+            text = choice["message"]["content"]
+            assert isinstance(text, str)
+            return text
+        assert received.frames[-1] == "data: [DONE]"
+        assert '"finish_reason":"stop"' in received.frames[-2], received.frames
+        return received.text
+
+    def health(self) -> Any:
+        return self.ask("GET", "/health").json
+
 
 class Tree:
     """A configuration folder with one user, ``tester``, whose dialect is ours."""
 
     def __init__(self, root: Path, **user: Any) -> None:
+        self.clock = ShiftedClock()
         self.public = root / "Public"
         self.configs = self.public / "Configs"
         self.write("Users/_current-user.json", {"currentUser": "tester"})
@@ -81,6 +123,9 @@ class Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         path.write_text(text, encoding="utf-8")
+        # As if it had been written at the time that the server believes in.
+        for touched in (path, *path.parents[: len(path.relative_to(self.configs).parts)]):
+            os.utime(touched, (self.clock.timestamp(), self.clock.timestamp()))
         return self
 
     def user(self, name: str = "tester", **settings: Any) -> "Tree":
@@ -128,7 +173,7 @@ class Tree:
         settings: Mapping[str, Any] = {"public_directory": self.public, **options}
         server_options = ServerOptions(**settings)
         recorder = MemoryRecorder(1000)
-        parts = build_parts(server_options, recorder=recorder)
+        parts = build_parts(server_options, recorder=recorder, clock=self.clock)
         app = create_app(server_options, parts)
         try:
             with serving(app.site, threads) as live:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.events import Event, Finish, TextDelta
 from Middleware.core.messages import ChatRequest
+from Middleware.workflows.managers.request_runner import RequestInfo
 
 DEADLINE_SECONDS = 10
 
@@ -99,16 +100,8 @@ class FakeRunner:
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released once for each request."""
 
-    def answer(
-        self,
-        asked: ChatRequest,
-        *,
-        door: str,
-        request_id: str,
-        cancel: CancelToken,
-        discussion_id: str | None = None,
-    ) -> FakeAnswer:
-        turn = Turn(asked, door, request_id, cancel, discussion_id)
+    def answer(self, asked: ChatRequest, info: RequestInfo) -> FakeAnswer:
+        turn = Turn(asked, info.door, info.request_id, info.cancel, info.conversation_id)
         self.turns.append(turn)
         self.arrived.release()
         if self.refusal is not None:

@@ -409,7 +409,9 @@ USELESS = [
         "Endpoint 'fast' answered 401: bad key",
     ),
     Useless("C-23c", b"<html>" + b"x" * 999, 502, "Endpoint 'fast' did not answer with JSON."),
-    Useless("C-23d", b"", 502, "Endpoint 'fast' sent an empty answer."),
+    Useless(
+        "C-23d", b"", 502, "Endpoint 'fast' did not answer with JSON but with an empty answer."
+    ),
     Useless("C-23e", b'{"choices":[]}', 502, "Endpoint 'fast' sent an answer without choices."),
     Useless("a list", b"[]", 502, "Endpoint 'fast' did not answer with JSON."),
     Useless(

@@ -77,18 +77,21 @@ def openai_door(
     @door.post("/v1/chat/completions")
     @door.post("/chat/completions")
     def chat_completions() -> Response:
+        """A chat, streamed or whole."""
         body = parse_json_object(request.environ["wsgi.input"].read())
         return delivery.send(openai_chat.parse_request(body), chat)
 
     @door.get("/v1/models")
     @door.get("/models")
     def list_models() -> Response:
+        """The names that ``model`` may have, one for each shared workflow."""
         listed = encode_models(models(), int(clock.timestamp()))
         return Response(orjson.dumps(listed), content_type=JSON)
 
     @door.get("/v1/models/<path:model>")
     @door.get("/models/<path:model>")
     def show_model(model: str) -> Response:
+        """One of them, or 404 with the nearest names."""
         names = models()
         name = model if model in names else model.removesuffix(":latest")
         if name not in names:

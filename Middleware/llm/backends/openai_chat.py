@@ -109,9 +109,7 @@ def stream_events(answer: Answer, voice: BackendVoice) -> Iterator[Event]:
     for payload in decoder.close():
         yield from parser.feed(payload)
     if not parser.heard:
-        raise voice.nonsense(
-            "did not answer with JSON." if beginning else "sent an empty answer.", beginning
-        )
+        raise voice.no_json(beginning)
     yield from parser.finish()
 
 

@@ -31,6 +31,7 @@ class ScriptedCall(Settings):
     """A tool call of a scripted reply."""
 
     name: str = Field(min_length=1)
+    """The tool."""
     arguments: Any = None
     """An object, or JSON text."""
 
@@ -39,7 +40,9 @@ class ScriptedFailure(Settings):
     """How a scripted reply fails: as a model server that answers with an error would."""
 
     status: Whole = Field(500, ge=400, le=599)
+    """As a model server would answer."""
     message: Text = ""
+    """What it would say."""
     after_tokens: Whole = Field(0, ge=0)
     """How many tokens are sent before."""
 
@@ -50,14 +53,17 @@ class ScriptedReply(Settings):
     reply: Text = ""
     """``{input}`` in it is the last user text."""
     reasoning: Text = ""
+    """Thinking that is sent before the reply."""
     tool_calls: tuple[ScriptedCall, ...] = ()
+    """Tools that are called after the reply."""
     delay_ms: Whole = Field(0, ge=0)
-    """Before the first token."""
+    """Milliseconds before the first token. Tokens are words."""
     token_delay_ms: Whole = Field(0, ge=0)
-    """Before each further token."""
+    """Milliseconds before each further one."""
     finish_reason: Text = ""
     """Empty: ``tool_calls`` where there are any, else ``stop``."""
     fail: ScriptedFailure | None = None
+    """End with an error."""
 
 
 class ScriptedRule(ScriptedReply):

@@ -36,7 +36,8 @@ def take_in(messages: tuple[Message, ...], user: User, given_id: str | None) -> 
         discussion_id = discussion_id if discussion_id is not None else tagged
         messages = tuple(_untagged(message) for message in messages)
     return Conversation(
-        messages=tuple(message for message in messages if _says_something(message)),
+        # Where nothing was said at all, that is the conversation: no server takes an empty one.
+        messages=tuple(message for message in messages if _says_something(message)) or messages,
         discussion_id=discussion_id,
         filler=_filler(messages, user),
     )

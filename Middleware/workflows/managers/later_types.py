@@ -38,3 +38,8 @@ def later_type(name: str) -> NodeType | None:
     if name not in _NAMES:
         return None
     return NodeType(name, NodeOptions, _HANDLER, "Not available in this version.")
+
+
+def later_names() -> tuple[str, ...]:
+    """All of them, sorted; a type that can be run by now may still be among them."""
+    return tuple(sorted(_NAMES))

@@ -2,20 +2,23 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from Middleware.config.selection import Selection, select
 from Middleware.config.store import ConfigStore
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.clock import Clock, SystemClock
-from Middleware.core.events import Event
-from Middleware.core.messages import ChatRequest, Message
+from Middleware.core.errors import MiddlewareError
+from Middleware.core.events import Event, Finish, TextDelta, Usage
+from Middleware.core.messages import Caller, ChatRequest, Message
 from Middleware.llm.pool import BackendPool
 from Middleware.runs.recorder import Recorder
 from Middleware.workflows.managers.conversation_intake import Conversation, take_in
 from Middleware.workflows.managers.routing import route
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
+from Middleware.workflows.models.early_end import RunEndsEarly
 from Middleware.workflows.models.request_scope import ClientParameters, RequestScope
+from Middleware.workflows.models.server_parts import ServerParts
 from Middleware.workflows.models.workflow_call import WorkflowCall
 
 logger = logging.getLogger(__name__)
@@ -42,6 +45,21 @@ class Answer:
     conversation_id: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """What a door knows of a request besides what it asks."""
+
+    door: str
+    request_id: str
+    cancel: CancelToken
+    conversation_id: str | None = None
+    """From a header (decisions §9)."""
+    caller: Caller | None = None
+    """Whose key it was; None where no keys are demanded."""
+    api_key: str | None = field(default=None, repr=False)
+    """The key itself: it separates what is remembered of different people (front-doors §2.1)."""
+
+
 class RequestRunner:
     """One a server."""
 
@@ -51,45 +69,44 @@ class RequestRunner:
         backends: BackendPool,
         recorder: Recorder,
         clock: Clock | None = None,
+        server: ServerParts | None = None,
     ) -> None:
         self._store = store
         self._backends = backends
         self._recorder = recorder
         self._clock = clock or SystemClock()
+        self._server = server or ServerParts()
 
-    def answer(
-        self,
-        asked: ChatRequest,
-        *,
-        door: str,
-        request_id: str,
-        cancel: CancelToken,
-        discussion_id: str | None = None,
-    ) -> Answer:
-        """Start a run; nothing of it has happened when this returns. ``discussion_id`` is what
-        a header named (decisions §9). Raises UnknownModel, MalformedRequest, ConfigError.
+    def answer(self, asked: ChatRequest, info: RequestInfo) -> Answer:
+        """Start a run; nothing of it has happened when this returns.
+
+        Raises UnknownModel, MalformedRequest, ConfigError.
         """
         selection = select(self._store, asked.model)
         config = self._store.snapshot(selection.user)
-        conversation = take_in(asked.messages, config.user, discussion_id or _named_id(asked))
+        named = info.conversation_id or _named_id(asked)
+        conversation = take_in(asked.messages, config.user, named)
         scope = RequestScope(
             config=config,
             backends=self._backends,
-            request_id=request_id,
-            cancel=cancel,
+            request_id=info.request_id,
+            cancel=info.cancel,
+            caller=info.caller,
+            api_key=info.api_key,
             recorder=self._recorder,
             clock=self._clock,
             tools=asked.tools,
             tool_choice=asked.tool_choice,
             parameters=ClientParameters(asked.parameters),
             filler=conversation.filler,
-            door=door,
+            server=self._server,
+            door=info.door,
         )
         events = _events(scope, selection, conversation, asked)
         return Answer(
             model=selection.served_name,
             events=events,
-            rest=lambda: _rest(events, request_id),
+            rest=lambda: _rest(events, info.request_id),
             has_rest=lambda: scope.totals.unfinished,
             ignored=lambda: (*scope.parameters.unused(), *asked.unknown_fields),
             heartbeat_seconds=config.user.heartbeat_seconds,
@@ -110,6 +127,7 @@ class RequestRunner:
             recorder=self._recorder,
             clock=self._clock,
             filler=conversation.filler,
+            server=self._server,
             door="terminal",
         )
         call = WorkflowCall(
@@ -135,7 +153,16 @@ def _events(
         streaming=asked.stream,
         globals=asked.metadata,
     )
-    yield from WorkflowManager(call, scope).events()
+    finished = False
+    try:
+        for event in WorkflowManager(call, scope).events():
+            finished = finished or isinstance(event, Finish)
+            yield event
+    except RunEndsEarly as end:
+        # The answer that there is stands; without one the client is told why there is none.
+        if not finished:
+            yield TextDelta(end.message)
+            yield Finish("stop", scope.totals.usage or Usage())
 
 
 def _chosen(
@@ -159,6 +186,10 @@ def _rest(events: Iterator[Event], request_id: str) -> None:
     try:
         for _ in events:
             pass
-    # The outermost guard of what runs after the answer: nobody is left to tell but the log.
+    except MiddlewareError as error:
+        detail = f" ({error.detail})" if error.detail else ""
+        text = f"{error.message}{detail}"
+        logger.warning("nodes behind the answer failed request=%s: %s", request_id, text)
+    # The outermost guard of what runs behind the answer: nobody is left to tell but the log.
     except Exception:
-        logger.exception("Nodes after the answer failed (request %s)", request_id)
+        logger.exception("nodes behind the answer failed request=%s", request_id)

@@ -17,7 +17,7 @@ class WorkflowManager:
 
     def __init__(self, call: WorkflowCall, request_scope: RequestScope) -> None:
         workflow = load_workflow(request_scope.config, call.workflow, call.folder)
-        scope = request_scope.enter(workflow.label)
+        scope = request_scope.enter(workflow.label, call.messages)
         self._processor = WorkflowProcessor(workflow, call, scope, self)
 
     @property

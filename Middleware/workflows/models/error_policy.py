@@ -15,6 +15,7 @@ from Middleware.core.errors import (
     ServerStopping,
     WorkflowError,
 )
+from Middleware.workflows.models.early_end import RunEndsEarly
 
 OnError: TypeAlias = Literal["fail", "continue", "value", "route"]
 
@@ -71,7 +72,7 @@ class Tries:
 
 def is_fault(error: BaseException) -> bool:
     """A failure of the node, and not a run that was stopped."""
-    stopped = isinstance(error, RunCancelled | ServerStopping)
+    stopped = isinstance(error, RunCancelled | ServerStopping | RunEndsEarly)
     return isinstance(error, MiddlewareError) and not stopped
 
 

@@ -1,7 +1,7 @@
 """All that one node may know and use. Nothing else is in reach of a handler."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from Middleware.core.events import Event
@@ -10,6 +10,7 @@ from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow_context import WorkflowContext, WorkflowPayload
+from Middleware.workflows.variables.pieces import Piece, pieces
 from Middleware.workflows.variables.table import VariableTable
 from Middleware.workflows.variables.templates import (
     PartialText,
@@ -72,6 +73,15 @@ class ExecutionContext:
             live=self.live_placeholders,
         )
 
+    def pieces(self, text: Any) -> tuple[Piece, ...]:
+        """As :meth:`render`, cut where the author's own text and what variables brought in meet."""
+        return pieces(
+            text if isinstance(text, str) else str(text),
+            self._table(),
+            jinja=self._is_jinja(),
+            live=self.live_placeholders,
+        )
+
     def render_for_child(self, text: Any) -> str:
         """As :meth:`render`, but names that are unknown here are left for the child to fill in;
         what was filled in here is data there (nodes S5).
@@ -96,6 +106,15 @@ class ExecutionContext:
         if self.request_scope is None:
             return None
         return self.request_scope.below(self.step, self.workflow_id, self.answers_client)
+
+    def scope_for_silent_child(self) -> RequestScope | None:
+        """The same for a sub-workflow whose answer this node keeps to itself: it speaks to nobody
+        and gets no tools.
+        """
+        if self.request_scope is None:
+            return None
+        scope = self.request_scope.below(self.step, self.workflow_id, answers_client=False)
+        return replace(scope, tools=(), tool_choice=None)
 
     def _is_jinja(self) -> bool:
         config = self.config

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.config.models import Endpoint
+from Middleware.config.prices import Price
 from Middleware.llm.backend import Backend
 from Middleware.workflows.output.cleaning import CleaningRules
 from Middleware.workflows.prompts.chat import PromptRules
@@ -22,6 +23,8 @@ class ModelPlan:
     conversation: ConversationRules
     prompt: PromptRules
     cleaning: CleaningRules
+    price: Price | None = None
+    """What the model costs; None where the owner's price list does not say."""
     splits_tool_exchange: bool = False
     """The node's variables are made without the tool exchange that a conversation ends with;
     it is sent as messages of its own (``appendNativeToolExchange``)."""

@@ -1,7 +1,7 @@
 """What travels with one request through every run it causes (decisions §4: no globals)."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +10,12 @@ from Middleware.core.cancellation import CancelToken
 from Middleware.core.clock import Clock, SystemClock
 from Middleware.core.errors import WorkflowTooDeep
 from Middleware.core.events import Usage
-from Middleware.core.messages import Message
+from Middleware.core.messages import Caller, Message
 from Middleware.llm.pool import BackendPool
 from Middleware.runs.recorder import Recorder, Silent
+from Middleware.workflows.models.at_end import AtEnd
+from Middleware.workflows.models.live_messages import LiveMessages
+from Middleware.workflows.models.server_parts import ServerParts
 from Middleware.workflows.models.step_notes import StepNotes
 
 
@@ -71,14 +74,31 @@ class RequestScope:
     """Whether this run's responder speaks to the client, streamed or whole."""
     parent_step: StepNotes | None = None
     parent_run_id: str | None = None
+    server: ServerParts = field(default_factory=ServerParts)
+    """What the server has beside its models: folders for data, locks, scripts."""
+    caller: Caller | None = None
+    """Whose key came with the request; None where no keys are demanded."""
+    api_key: str | None = field(default=None, repr=False)
+    """The key that the client showed: it separates, and may encrypt, what is remembered."""
+    live: LiveMessages | None = None
+    """The conversation of this run; None before the first workflow is entered."""
+    at_end: AtEnd = field(default_factory=AtEnd)
+    """What has to be done when this run ends, however it ends."""
 
-    def enter(self, workflow: str) -> "RequestScope":
-        """The scope inside ``workflow``; raises when that is one level too many."""
+    def enter(self, workflow: str, messages: Sequence[Message] = ()) -> "RequestScope":
+        """The scope inside ``workflow``; raises when that is one level too many.
+
+        A run that is given the very messages of its caller's run shares them: what one inserts
+        the other sees (workflow-engine S14). Others are its own.
+        """
         chain = (*self.chain, workflow)
         limit = self.config.user.max_workflow_depth
         if len(chain) > limit:
             raise WorkflowTooDeep(limit, chain)
-        return replace(self, chain=chain)
+        live = self.live
+        if live is None or live.messages is not messages:
+            live = LiveMessages(messages)
+        return replace(self, chain=chain, live=live, at_end=AtEnd())
 
     def categorizing(self, categories: Mapping[str, Any]) -> "RequestScope":
         """The scope of a categorization run: it speaks to nobody, gets no tools, and it and its

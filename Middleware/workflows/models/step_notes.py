@@ -14,12 +14,23 @@ class StepNotes:
     endpoint: str | None = None
     resolved_prompt: tuple[Message, ...] | str | None = None
     """What went to the model: messages, or the prompt text of a text endpoint."""
+    model: str | None = None
+    """What the endpoint calls the model. Not shown."""
     usage: Usage | None = None
+    cost: float | None = None
+    """Of the tokens, in the currency of the price list; None where a price is not known. Shown by
+    the step itself."""
+    first_token_ms: float | None = None
+    """Of a streamed answer: from the start of the node to its first piece."""
     attempts: int = 0
     child_run_id: str | None = None
     thinking: str | None = None
     next_route: str | None = None
     error: str | None = None
+    changed_globals: dict[str, Any] | None = None
+    """Global variables that the node made or changed; null for one that it removed."""
+    inserted: tuple[Message, ...] = ()
+    """Messages that the node added to the conversation."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of ours inside ``meta``; those without a value are left out."""
@@ -27,9 +38,12 @@ class StepNotes:
             "endpoint": self.endpoint,
             "resolvedPrompt": _shown(self.resolved_prompt),
             "tokens": _counts(self.usage),
+            "firstTokenMs": self.first_token_ms,
             "attempts": self.attempts or None,
             "childRunId": self.child_run_id,
             "error": self.error,
+            "changedGlobals": self.changed_globals,
+            "insertedMessages": _shown(self.inserted) or None,
         }
         return {key: value for key, value in notes.items() if value is not None}
 
@@ -40,6 +54,7 @@ def _counts(usage: Usage | None) -> dict[str, Any] | None:
     return {
         "prompt": usage.prompt_tokens,
         "completion": usage.completion_tokens,
+        "total": usage.prompt_tokens + usage.completion_tokens,
         "estimated": usage.estimated,
     }
 

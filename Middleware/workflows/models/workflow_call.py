@@ -6,6 +6,9 @@ from typing import Any
 
 from Middleware.core.messages import Message
 
+CLEAR_CONVERSATION = "clearConversation"
+"""In a request's metadata: not a variable, but a mark of the run's context."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowCall:
@@ -24,8 +27,14 @@ class WorkflowCall:
     globals: Mapping[str, Any] = field(default_factory=dict)
     """From the request's ``metadata``, or a runner's inputs."""
 
+    @property
+    def clears_conversation(self) -> bool:
+        """Whether agents are to begin new conversations with the user."""
+        return self.globals.get(CLEAR_CONVERSATION) is True
+
     def global_variables(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
         """The global variables a run begins with; ``question`` is always the last user message
         (decisions §7)."""
         question = next((m.content for m in reversed(self.messages) if m.role == "user"), "")
-        return {**defaults, **self.globals, "question": question}
+        given = {key: value for key, value in self.globals.items() if key != CLEAR_CONVERSATION}
+        return {**defaults, **given, "question": question}

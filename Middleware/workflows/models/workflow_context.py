@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.core.events import Reply
+from Middleware.workflows.models.live_messages import MessagesInserted
 from Middleware.workflows.models.step_notes import StepNotes
 
 
@@ -42,6 +43,8 @@ class WorkflowPayload:
     from ``content`` or ``data`` when not given."""
     rest: Callable[[], None] | None = field(default=None, compare=False, repr=False)
     """The nodes of a sub-workflow that stand after its responder, still to run."""
+    inserted: MessagesInserted | None = field(default=None, compare=False, repr=False)
+    """What the node adds to the conversation; whoever ran the node applies it."""
 
     def __post_init__(self) -> None:
         if self.value is None and (self.content is not None or self.data):
@@ -110,8 +113,14 @@ class WorkflowStep:
     processing_time_ms: float | None = None
     confidence_score: float | None = None
     title: str | None = None
+    started_at: float | None = None
+    """Seconds since 1970. Not shown; the run log tells it beside the step."""
     notes: StepNotes | None = None
     """Ours: tokens, endpoint, resolvedPrompt, attempts, childRunId, error. Shown in ``meta``."""
+
+    @property
+    def model(self) -> str | None:
+        return self.notes.model if self.notes else None
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -160,12 +169,13 @@ class WorkflowContext:
             WorkflowStep(node_name=id, output_data=WorkflowPayload.of(output), module_type="")
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, steps: bool = True) -> dict[str, Any]:
+        """``steps=False`` leaves the list of steps empty."""
         return {
             "workflowRecord": dict(self.workflow_record) if self.workflow_record else None,
             "globalVariables": dict(self.global_variables),
             "clearConversation": self.clear_conversation,
             "currentStepNodeId": self.current_step_node_id,
             "error": self.error,
-            "steps": [step.to_dict() for step in self.steps],
+            "steps": [step.to_dict() for step in tuple(self.steps)] if steps else [],
         }

@@ -1,6 +1,6 @@
 """What one node of one run may know: options, model, variables, overrides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import WorkflowError
+from Middleware.core.messages import Message
 from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
@@ -62,6 +63,12 @@ class NodeContexts:
             f"agent{number}Input": text for number, text in enumerate(call.inputs, start=1)
         }
 
+    @property
+    def _messages(self) -> Sequence[Message]:
+        """The conversation as it is now: earlier nodes may have inserted messages."""
+        live = self._scope.live
+        return self._call.messages if live is None else live.messages
+
     def keep(self, node: Node, payload: WorkflowPayload) -> None:
         """An output, for the nodes that come after."""
         self._outputs[f"agent{node.position}Output"] = payload.value
@@ -77,6 +84,7 @@ class NodeContexts:
         plan = plan_node(scope, workflow, node, options)
         if plan is not None:
             asked.notes.attempts += 1
+            asked.notes.model = plan.endpoint.model_name_to_send_to_api or None
         first = node.position == workflow.first_prompt_node
         prompt_override = call.prompt_override if first else None
         return ExecutionContext(
@@ -84,7 +92,7 @@ class NodeContexts:
             stream=asked.answers and call.streaming,
             answers_client=asked.answers and scope.answers_client,
             non_responder=call.non_responder,
-            messages=call.messages,
+            messages=self._messages,
             agent_inputs=self._inputs,
             agent_outputs=self._outputs,
             workflow_manager=self._manager,
@@ -106,7 +114,7 @@ class NodeContexts:
         self, node: Node, options: Any, plan: ModelPlan | None, prompt_override: str | None
     ) -> VariableTable:
         scope, call = self._scope, self._call
-        messages = call.messages
+        messages = self._messages
         if plan and plan.splits_tool_exchange and (prompt_override or options.get("prompt")):
             messages = split_tool_exchange(messages).rest
         rules = (

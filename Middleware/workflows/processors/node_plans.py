@@ -39,7 +39,8 @@ def plan_node(
         return _build(config, endpoint, api_type, options, backend)
 
     key = ("plan", *node_key(config, workflow, node))
-    return config.derived(key, (options, endpoint, api_type, config.user, backend), build)
+    sources = (options, endpoint, api_type, config.user, backend, config.prices())
+    return config.derived(key, sources, build)
 
 
 def conversation_of(plan: ModelPlan, config: Snapshot) -> ConversationRules:
@@ -95,6 +96,7 @@ def _build(
         conversation=_conversation_rules(user, options, backend.kind == "chat", clamp),
         prompt=_prompt_rules(options, clamp, splits),
         cleaning=cleaning_rules(options, endpoint, assistant_label=_has_filler(user)),
+        price=config.prices().price(endpoint.model_name_to_send_to_api),
         splits_tool_exchange=splits,
     )
 

@@ -12,6 +12,7 @@ from Middleware.core.events import Event, Finish, Reply, ReplyBuilder, Usage, co
 from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.workflows.models.error_policy import Tries
 from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
+from Middleware.workflows.models.live_messages import MessagesInserted
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.run import Run
@@ -44,6 +45,8 @@ class _Execution:
 
     node: Node
     started: float
+    started_at: float
+    """Seconds since 1970."""
     notes: StepNotes
     tries: Tries
 
@@ -89,7 +92,7 @@ class NodeRunner:
         Another try, or another output, is only possible while nothing has been passed on.
         """
         execution = self._begin(node)
-        said = ReplyBuilder()
+        said = self._run.said = ReplyBuilder()
         passed = False
         while True:
             try:
@@ -101,12 +104,14 @@ class NodeRunner:
                         said.add(event)
                         if isinstance(event, Finish):
                             break
+                        if not passed:
+                            self._first_piece(execution, context)
                         yield event
                         passed = True
             except BaseException as error:
                 self._located(node, error)
                 if not passed and execution.tries.again(error, cancel):
-                    said = ReplyBuilder()
+                    said = self._run.said = ReplyBuilder()
                     continue
                 self._run.partial_text = said.build().text
                 outcome = None if passed else self._forgiven(execution, error)
@@ -132,7 +137,9 @@ class NodeRunner:
         rest = events
         if isinstance(result, WorkflowPayload):
             rest = _rest_of(result)
-            payload = result if result.reply is None else WorkflowPayload.of_reply(reply)
+            payload = (
+                result if result.reply is None or result.data else WorkflowPayload.of_reply(reply)
+            )
         else:
             payload = WorkflowPayload.of_reply(reply)
         outcome = self._finished(execution, context.plan, payload, reply.usage)
@@ -148,7 +155,20 @@ class NodeRunner:
     def _begin(self, node: Node) -> _Execution:
         self._run.context.current_step_node_id = node.id
         self._scope.recorder.step_started(self._run, node.id)
-        return _Execution(node, self._scope.clock.monotonic(), StepNotes(), Tries(node.policy))
+        clock = self._scope.clock
+        return _Execution(
+            node, clock.monotonic(), clock.timestamp(), StepNotes(), Tries(node.policy)
+        )
+
+    def _first_piece(self, execution: _Execution, context: ExecutionContext) -> None:
+        """The answer begins. Of one that is not streamed nobody sees a first piece."""
+        if not context.stream:
+            return
+        run = self._run
+        took = (self._scope.clock.monotonic() - execution.started) * 1000
+        if context.plan is not None:
+            execution.notes.first_token_ms = round(took, 3)
+        run.first_token_ms = round((execution.started_at - run.started_at) * 1000 + took, 3)
 
     def _deadline(self, node: Node, cancel: CancelToken) -> AbstractContextManager[CancelToken]:
         seconds = node.policy.timeout_seconds
@@ -213,17 +233,29 @@ class NodeRunner:
             reply = payload.reply or Reply()
             notes.usage = usage or reply.usage or _estimate(notes, reply)
             notes.thinking = reply.reasoning or None
+            if plan.price is not None:
+                notes.cost = plan.price.of(notes.usage)
             with self._lock:
-                self._run.add_usage(notes.usage)
+                self._run.add_usage(notes.usage, notes.cost)
             self._scope.totals.add(notes.usage)
+        self._insert(payload.inserted, notes)
         self._contexts.keep(node, payload)
         self._add_step(execution, payload)
         return Outcome(payload, notes.next_route)
+
+    def _insert(self, inserted: MessagesInserted | None, notes: StepNotes) -> None:
+        """Messages that a node adds are seen by all nodes that start from now on."""
+        if inserted is not None and self._scope.live is not None:
+            self._scope.live.apply(inserted)
+            notes.inserted = tuple(message for _, message in inserted.insertions)
 
     def _located(self, node: Node, error: BaseException) -> BaseException:
         if isinstance(error, MiddlewareError):
             error.locate(self._workflow.label, node.name)
         return error
+
+    def _told(self, execution: _Execution, error: BaseException) -> str:
+        return told(error, self._workflow, execution.node)
 
     def _forgiven(self, execution: _Execution, error: BaseException) -> Outcome | None:
         """What the node's policy makes of a failure; None when the run fails with it."""
@@ -233,13 +265,13 @@ class NodeRunner:
         payload = WorkflowPayload.of(policy.value if policy.on_error == "value" else "")
         if policy.on_error == "route":
             execution.notes.next_route = policy.route
-        execution.notes.error = told(error)
+        execution.notes.error = self._told(execution, error)
         self._contexts.keep(execution.node, payload)
         self._add_step(execution, payload)
         return Outcome(payload, execution.notes.next_route)
 
     def _failed(self, execution: _Execution, error: BaseException) -> None:
-        execution.notes.error = told(error)
+        execution.notes.error = self._told(execution, error)
         self._add_step(execution, WorkflowPayload.of(self._run.partial_text or None))
 
     def _add_step(self, execution: _Execution, payload: WorkflowPayload) -> None:
@@ -251,6 +283,8 @@ class NodeRunner:
             module_type=node.type_name,
             next_route=notes.next_route,
             thinking=notes.thinking,
+            cost=notes.cost,
+            started_at=execution.started_at,
             processing_time_ms=round(elapsed * 1000, 3),
             title=node.options.title or node.options.agent_name or None,
             notes=notes,
@@ -259,12 +293,15 @@ class NodeRunner:
         self._scope.recorder.step_finished(self._run, step)
 
 
-def told(error: BaseException) -> str:
-    """What the run's record says of an error."""
+def told(error: BaseException, workflow: Workflow, node: Node | None) -> str:
+    """What the run's record says of an error that ``node`` has come to."""
+    if isinstance(error, GeneratorExit):
+        # Whoever read the answer has left in the middle of it.
+        error = RunCancelled()
+        if node is not None:
+            error.locate(workflow.label, node.name)
     if isinstance(error, MiddlewareError):
         return error.message
-    if isinstance(error, GeneratorExit):
-        return RunCancelled().message
     return f"Internal error ({type(error).__name__}); the log has the details."
 
 
@@ -275,7 +312,7 @@ def _whole(plan: ModelPlan | None, result: Any) -> WorkflowPayload:
     )
     if plan is None or not plan.cleaning.active:
         return payload
-    if payload.reply is None and not isinstance(payload.value, str):
+    if payload.data or (payload.reply is None and not isinstance(payload.value, str)):
         return payload
     reply = payload.reply or Reply(text=str(payload))
     return WorkflowPayload.of_reply(collect(clean(replay(reply), plan.cleaning)))

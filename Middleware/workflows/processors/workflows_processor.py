@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 
 from Middleware.core.errors import RunCancelled, TooManySteps
 from Middleware.core.events import Event, Finish, Reply, Usage, replay
+from Middleware.workflows.models.early_end import RunEndsEarly
 from Middleware.workflows.models.execution_context import RunsWorkflows
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.run import Run
@@ -42,10 +43,13 @@ class WorkflowProcessor:
             door=scope.door,
             request_id=scope.request_id,
             parent_id=scope.parent_run_id,
+            caller=scope.caller,
+            private=_is_private(scope),
             started_at=scope.clock.timestamp(),
             context=WorkflowContext(
                 workflow_record=workflow.record,
                 global_variables=call.global_variables(workflow.global_defaults),
+                clear_conversation=call.clears_conversation,
             ),
         )
         if scope.parent_step is not None:
@@ -65,6 +69,11 @@ class WorkflowProcessor:
         self._scope.recorder.run_started(self.run)
         try:
             yield from self._walk()
+        except RunEndsEarly:
+            # Nothing failed; the runs above end as well.
+            self._branches.stop()
+            self._close(None)
+            raise
         except BaseException as error:
             # Not handled here, only written down: a failed run is complete up to where it
             # stopped. GeneratorExit is a caller that left.
@@ -147,11 +156,19 @@ class WorkflowProcessor:
             return
         if error is None:
             run.status = "succeeded"
-        elif isinstance(error, RunCancelled | GeneratorExit):
-            run.status, run.context.error = "cancelled", told(error)
         else:
-            run.status, run.context.error = "failed", told(error)
+            left = isinstance(error, RunCancelled | GeneratorExit)
+            run.status = "cancelled" if left else "failed"
+            node = self._workflow.node(run.context.current_step_node_id)
+            run.context.error = told(error, self._workflow, node)
         elapsed = self._scope.clock.monotonic() - self._monotonic_start
         run.duration_ms = round(elapsed * 1000, 3)
+        self._scope.at_end.run()
         self._scope.recorder.run_finished(run)
         log_summary(logger, run, self._workflow)
+
+
+def _is_private(scope: RequestScope) -> bool:
+    """Whether no texts of this run may be written down (memory-and-state §21)."""
+    user = scope.config.user
+    return user.redact_log_output or (user.encrypt_using_api_key and scope.api_key is not None)

@@ -78,12 +78,14 @@ def build_chat(
     system_prompt: str,
     prompt: str | None,
     rules: PromptRules,
+    instructions: tuple[Message, ...] = (),
 ) -> ChatPrompt:
     """What to send. ``prompt`` None is conversation mode; a prompt that turned out empty is not.
 
     ``conversation`` is all of it, in both modes, a trailing tool exchange included.
+    ``instructions`` stand in place of the system prompt.
     """
-    head = (Message("system", system_prompt),) if system_prompt else ()
+    head = instructions or ((Message("system", system_prompt),) if system_prompt else ())
     if prompt is None:
         return _conversation_mode(conversation, head, rules)
     return _prompt_mode(conversation, head, prompt, rules)

@@ -63,7 +63,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "current_day_of_week": "the day of the week, as Monday",
         "current_day_of_month": "the day of the month, as 01",
         "Discussion_Id": "id of the conversation, empty when there is none",
-        "time_context_summary": "when the conversation began and went on, in words",
+        "time_context_summary": "when the conversation began and went on (empty for now)",
         "messages": "the whole conversation as a list of objects",
         "messages_json": "the whole conversation as JSON",
         **_conversation_meanings(),

@@ -379,7 +379,7 @@ FAILED = [
         [],
         BackendBadReply,
         502,
-        "Endpoint 'fast' sent an empty answer.",
+        "Endpoint 'fast' did not answer with JSON but with an empty answer.",
     ),
     Failed("only comments", stream(b": hello\n\n"), [], BackendBadReply, 502, NO_JSON),
     Failed(

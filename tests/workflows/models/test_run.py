@@ -46,5 +46,5 @@ def test_a_run_that_failed_shows_its_error_and_its_tokens() -> None:
     shown = run.to_dict()
 
     assert (shown["status"], shown["error"]) == ("failed", "Endpoint 'fast' cannot be reached.")
-    assert shown["tokens"] == {"prompt": 5, "completion": 3, "estimated": True}
+    assert shown["tokens"] == {"prompt": 5, "completion": 3, "total": 8, "estimated": True}
     assert shown["context"]["error"] == shown["error"]

@@ -44,7 +44,7 @@ def test_a_text_prompt_and_what_it_cost_and_how_it_failed_are_shown() -> None:
 
     assert notes.to_dict() == {
         "resolvedPrompt": "### Hello",
-        "tokens": {"prompt": 3, "completion": 0, "estimated": False},
+        "tokens": {"prompt": 3, "completion": 0, "total": 3, "estimated": False},
         "attempts": 3,
         "childRunId": "r2",
         "error": "Endpoint 'fast' cannot be reached.",

@@ -156,7 +156,7 @@ def test_keys_of_ours_stand_inside_meta() -> None:
             "next_route": "true",
             "title": "Is it so?",
             "endpoint": "fast",
-            "tokens": {"prompt": 3, "completion": 1, "estimated": True},
+            "tokens": {"prompt": 3, "completion": 1, "total": 4, "estimated": True},
             "attempts": 2,
             "childRunId": "r2",
         },

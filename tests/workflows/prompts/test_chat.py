@@ -230,6 +230,21 @@ def test_a_prompt_that_turned_out_empty_is_still_a_prompt() -> None:
     assert chat_messages([U1], system_prompt="", prompt="", rules=PromptRules()) == (user(""),)
 
 
+@pytest.mark.parametrize("prompt", [None, "Go."])
+def test_instructions_stand_in_place_of_the_system_prompt(prompt: str | None) -> None:
+    instructions = (Message("system", "Be brief."), Message("developer", "Rhyme."))
+
+    chat = build_chat(
+        (*instructions, U1),
+        system_prompt="Be brief. Rhyme.",
+        prompt=prompt,
+        rules=DEFAULT,
+        instructions=instructions,
+    )
+
+    assert chat.messages == (*instructions, U1 if prompt is None else user("Go."))
+
+
 def test_variables_see_the_conversation_without_the_exchange() -> None:
     assert split_tool_exchange((U1, A1, C1, R1)) == ((U1, A1), (C1, R1))
     assert split_tool_exchange((U1, A1)) == ((U1, A1), ())

@@ -23,7 +23,10 @@ def _number_or_template(value: Any) -> Any:
     return value
 
 
-IntOrTemplate = Annotated[int | str | None, BeforeValidator(_number_or_template)]
+IntOrTemplate = Annotated[
+    int | str | None,
+    BeforeValidator(_number_or_template, json_schema_input_type=int | float | str | None),
+]
 """A whole number, also as text, or text with variables that the processor resolves before the
 node runs (variables §6). What is neither stays text, is warned about, and gets the default."""
 
@@ -32,7 +35,9 @@ class Retry(Settings):
     """Tries after the first one."""
 
     times: int = Field(0, ge=0, le=100)
+    """How many more times."""
     delay_seconds: float = Field(0.0, ge=0)
+    """How long to wait before each."""
 
 
 def _retry_of(value: Any) -> Any:
@@ -43,33 +48,62 @@ class NodeOptions(Settings):
     """Options of every node. Also readable as a mapping, by the keys of the file."""
 
     type: Text = "Standard"
+    """What the node does. Missing or unknown: ``Standard``, with a warning."""
     title: Text = ""
+    """What logs and error messages call the node."""
     agent_name: Text = ""
+    """The same, where there is no ``title``."""
     id: Text = ""
+    """A name for other nodes to point at. Without it: ``node_1`` and so on, by position."""
     is_responder: LooseBool | None = Field(None, alias="is_responder")
+    """Whether this node answers the client. Only one does: the first that says so, else the last
+    one."""
     return_to_user: LooseBool = False
+    """The older name of ``is_responder``, which wins where both are given."""
     jinja2: LooseBool = False
+    """The node's texts are Jinja2 templates in place of texts with ``{name}``."""
     endpoint_name: Text = ""
+    """File of the endpoints folder: the model to call. May hold variables, as ``{Model}``."""
     preset: Text = ""
+    """An endpoint whose ``presetSamplers`` to use, or a file of ``Presets/<presetType>/``. Without
+    it: the ``presetSamplers`` of the node's own endpoint."""
     max_response_size_in_tokens: IntOrTemplate = 400
+    """The longest answer."""
     max_context_token_size: IntOrTemplate = None
+    """A window smaller than the endpoint's, where the prompt is clamped."""
     n_messages_to_include_in_variable: IntOrTemplate = 5
+    """How many messages ``{chat_user_prompt_n_messages}`` has."""
     estimated_tokens_to_include_in_variable: IntOrTemplate = 2048
+    """How long ``{chat_user_prompt_estimated_token_limit}`` may be."""
     min_messages_in_variable: IntOrTemplate = 5
+    """How many messages ``{chat_user_prompt_min_n_max_tokens}`` has at least."""
     max_estimated_tokens_in_variable: IntOrTemplate = 2048
+    """How long ``{chat_user_prompt_min_n_max_tokens}`` may become beyond that."""
     add_user_assistant_tags: LooseBool = False
+    """Put ``User: `` and ``Assistant: `` in front of messages in variables."""
     include_tool_calls_in_conversation: LooseBool = False
+    """Show tool calls and results as text in variables."""
     clamp_prompt_to_context_window: LooseBool | None = None
+    """As in the endpoint; absent: as the endpoint says, else the user."""
     add_discussion_id_timestamps_for_llm: LooseBool = Field(
         False, alias="addDiscussionIdTimestampsForLLM"
     )
+    """Not used yet: put the time in front of messages."""
     use_relative_timestamps: LooseBool = False
+    """Not used yet: the time as a distance from now."""
     use_group_chat_timestamp_logic: LooseBool = False
+    """Not used yet: times and speakers in group chats."""
     remove_custom_text_from_response_start: LooseBool = False
+    """Cut certain texts from the start of the answer."""
     response_start_text_to_remove: str | tuple[str, ...] | None = None
+    """These texts: one, or a list of which the first that fits is cut."""
     lowercase_tool_call_function_names: LooseBool = False
+    """Write names of called tools in lower case."""
     inject_liveness_tool_call: LooseBool = False
-    retry: Annotated[Retry | None, BeforeValidator(_retry_of)] = None
+    """Not used yet: add a tool call that keeps agents going."""
+    retry: Annotated[
+        Retry | None, BeforeValidator(_retry_of, json_schema_input_type=Retry | int | None)
+    ] = None
     """How often to try again when the node fails, and after how long."""
     on_error: Text = "fail"
     """``fail``, ``continue``, ``value`` or ``route``; some node types know words of their own."""

@@ -13,6 +13,7 @@ from Middleware.llm.backend import ModelRequest
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import IntOrTemplate, NodeOptions
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.message_text import body_start
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.workflow_context import WorkflowPayload
@@ -25,23 +26,41 @@ class StandardOptions(NodeOptions):
     """Call a model with the conversation, or with a prompt of your own."""
 
     system_prompt: Text = ""
+    """The system prompt. The client's own is not sent: ``{chat_system_prompt}`` puts it in."""
     prompt: Text = ""
-    """Empty: the conversation itself is sent."""
+    """Sent as the only user message. Empty: the conversation itself is sent."""
     last_messages_to_send_instead_of_prompt: IntOrTemplate = 5
+    """How many messages of the conversation are sent where there is no ``prompt``."""
     last_messages_to_send_instead_of_prompt_max_token_size: IntOrTemplate = None
+    """The longest that these messages may be together, estimated in tokens; the newest count
+    first."""
     accept_images: LooseBool = False
+    """Send images too. Otherwise they are left out."""
     max_images_to_send: IntOrTemplate = 0
+    """Only the newest ones; 0: all."""
     allow_tools: LooseBool = False
+    """Let the model call the tools that the client has sent."""
     append_native_tool_exchange: LooseBool = False
+    """With a ``prompt``: a tool call at the end of the conversation and its results are sent behind
+    it as messages."""
     structured_output_file: Text = ""
+    """Not used yet: JSON schema that the answer must follow."""
     merge_consecutive_assistant_messages: LooseBool = False
+    """Make one message of assistant messages that follow each other."""
     merge_consecutive_assistant_messages_delimiter: str = "\n"
+    """What stands between their texts."""
     insert_user_turn_between_assistant_messages: LooseBool = False
+    """Put a user message between assistant messages that follow each other."""
     inserted_user_turn_text: str = "Continue."
+    """What it says."""
     add_user_turn_template: LooseBool = False
+    """Not used yet: user tokens around prompts for text APIs."""
     add_open_ended_assistant_turn_template: LooseBool = False
+    """Not used yet: assistant tokens for text APIs."""
     force_generation_prompt_if_endpoint_allows: LooseBool = False
+    """Not used yet: for text APIs."""
     block_generation_prompt: LooseBool = False
+    """Not used yet: for text APIs."""
 
 
 @node_type("Standard", "Conversational", options=StandardOptions)
@@ -82,7 +101,13 @@ class StandardHandler(NodeHandler):
         scope = context.request_scope
         if rules.clamp is not None and options.allow_tools and scope is not None and scope.tools:
             rules = replace(rules, tools=scope.tools)
-        chat = build_chat(context.messages, system_prompt=system_prompt, prompt=prompt, rules=rules)
+        chat = build_chat(
+            context.messages,
+            system_prompt=system_prompt,
+            prompt=prompt,
+            rules=rules,
+            instructions=_own_instructions(context, options, plan),
+        )
         if chat.dropped and scope is not None:
             scope.totals.dropped_messages += chat.dropped
             logger.info(
@@ -99,6 +124,20 @@ class StandardHandler(NodeHandler):
         if prompt is None and scope is not None and scope.filler is not None:
             return (*chat.messages, scope.filler)
         return chat.messages
+
+
+def _own_instructions(
+    context: ExecutionContext, options: StandardOptions, plan: ModelPlan
+) -> tuple[Message, ...]:
+    """The client's instructions as they are, each in its role: when they are the whole system
+    prompt, and the model server knows the role ``developer`` (C-27). Empty otherwise.
+    """
+    if not plan.endpoint.supports_developer_role or context.system_prompt_override is not None:
+        return ()
+    if options.system_prompt.strip() != "{chat_system_prompt}":
+        return ()
+    leading = tuple(context.messages[: body_start(context.messages)])
+    return leading if any(message.role == "developer" for message in leading) else ()
 
 
 def _client_parameters(

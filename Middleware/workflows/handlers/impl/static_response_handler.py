@@ -10,6 +10,7 @@ class StaticResponseOptions(NodeOptions):
     """Answer with a text of your own; variables in it are filled in."""
 
     content: str = ""
+    """The text."""
 
 
 @node_type("StaticResponse", options=StaticResponseOptions)

@@ -15,8 +15,9 @@ class StringConcatenatorOptions(NodeOptions):
     """Join texts with a delimiter; variables in them are filled in."""
 
     strings: Any = ()
-    """A list; anything else gives an empty text and a warning (nodes §7)."""
+    """A list of texts."""
     delimiter: str = ""
+    """What stands between them."""
 
 
 @node_type("StringConcatenator", options=StringConcatenatorOptions)

@@ -1,4 +1,5 @@
-"""CustomWorkflow and ConditionalCustomWorkflow (nodes §2-3, design §2)."""
+"""CustomWorkflow, ConditionalCustomWorkflow and ConversationChunkProcessor (nodes §2-4, design
+§2)."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,10 @@ from Middleware.core.errors import ConfigError, WorkflowError
 from Middleware.core.events import Event, Reply
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
+from Middleware.workflows.handlers.impl.conversation_chunks import (
+    ConversationChunkOptions,
+    process_chunks,
+)
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 from Middleware.workflows.output.pacing import paced
@@ -27,50 +32,68 @@ class ScopedOptions(NodeOptions):
     scoped_variables: tuple[Any, ...] | None = Field(
         (), validation_alias=AliasChoices("scoped_variables", "scopedVariables")
     )
-    """Become ``agent1Input``, ``agent2Input`` ... of the child."""
+    """Texts that become ``agent1Input``, ``agent2Input`` ... of the sub-workflow, which sees
+    nothing else of this one."""
     workflow_user_folder_override: Text = ""
-    """Folder below ``Workflows/``; not passed on to deeper calls."""
+    """Folder below ``Workflows/``; empty: the user's own. Not passed on to deeper calls."""
 
 
 class CustomWorkflowOptions(ScopedOptions):
     """Run another workflow and answer with its answer."""
 
     workflow_name: str = Field(min_length=1)
+    """File name of the workflow, without its suffix."""
     first_node_system_prompt_override: str | None = None
+    """The system prompt for the first node of the sub-workflow that has a prompt."""
     system_prompt_override: str | None = None
+    """The same; the longer name wins."""
     first_node_prompt_override: str | None = None
+    """The prompt for that node."""
     prompt_override: str | None = None
+    """The same; the longer name wins."""
 
 
 class RouteOverride(FileModel):
     """Prompts for the first node of one route's workflow."""
 
     first_node_system_prompt_override: str | None = None
+    """The system prompt for the first node that has a prompt."""
     system_prompt_override: str | None = None
+    """The same; the longer name wins."""
     first_node_prompt_override: str | None = None
+    """The prompt for that node."""
     prompt_override: str | None = None
+    """The same; the longer name wins."""
 
 
 class ConditionalCustomWorkflowOptions(ScopedOptions):
     """Run the workflow that a key chooses, and answer with its answer."""
 
     conditional_key: Text = ""
+    """Text with variables that chooses the route; case and white space around it do not count."""
     conditional_workflows: dict[str, Text] = Field(default_factory=dict)
+    """Key -> workflow. ``default`` is for every other key."""
     use_default_content_instead_of_workflow: Any = Field(
         None, alias="UseDefaultContentInsteadOfWorkflow"
     )
     """Said when no key matches, instead of running the default workflow."""
     route_overrides: dict[str, RouteOverride] | None = Field(default_factory=dict)
+    """Prompts by route, under its key with the first letter upper case and the others lower case:
+    ``Python``."""
 
 
 @node_type("CustomWorkflow", options=CustomWorkflowOptions)
 @node_type("ConditionalCustomWorkflow", options=ConditionalCustomWorkflowOptions)
+@node_type("ConversationChunkProcessor", options=ConversationChunkOptions)
 class SubWorkflowHandler(NodeHandler):
-    """Both node types by one handler. A child sees nothing of the parent but its inputs."""
+    """All three node types by one handler. A child sees nothing of the parent but its inputs."""
 
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
-        if context.config.get("type") == "ConditionalCustomWorkflow":
+        kind = context.config.get("type")
+        if kind == "ConditionalCustomWorkflow":
             return self.handle_conditional_custom_workflow(context)
+        if kind == "ConversationChunkProcessor":
+            return self.handle_conversation_chunk_processor(context)
         return self.handle_custom_workflow(context)
 
     def handle_custom_workflow(
@@ -114,6 +137,9 @@ class SubWorkflowHandler(NodeHandler):
             options.workflow_user_folder_override,
             self._prepare_workflow_overrides(context, overrides),
         )
+
+    def handle_conversation_chunk_processor(self, context: ExecutionContext) -> WorkflowPayload:
+        return process_chunks(context, self._prepare_scoped_inputs(context))
 
     def _default_content(
         self, context: ExecutionContext, content: Any

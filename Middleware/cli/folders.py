@@ -1,0 +1,14 @@
+"""The options of commands that say where a configuration is: those of the server."""
+
+import argparse
+from pathlib import Path
+
+
+def add_folders(parser: argparse.ArgumentParser) -> None:
+    """``public_directory``, ``config_directory`` and ``workflows_directory``, None by default."""
+    for option, name, meaning in (
+        ("--PublicDirectory", "public_directory", "root of configuration and run-time data"),
+        ("--ConfigDirectory", "config_directory", "configuration (<public>/Configs)"),
+        ("--WorkflowsDirectory", "workflows_directory", "workflows (<config>/Workflows)"),
+    ):
+        parser.add_argument(option, dest=name, type=Path, metavar="DIR", help=meaning)

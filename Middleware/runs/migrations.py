@@ -1,0 +1,79 @@
+"""The tables of ``runs.sqlite``: forward only, one function each, applied in order.
+
+A run's ``number`` says when it began and is its place in every listing, so that no index has to
+hold the time: microseconds since 1970, times 1024, made unique. Texts that may be long stand
+behind all columns that are looked at, and are not read with them.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from Middleware.storage.sqlite import Migration
+
+_M0001 = (
+    """
+    CREATE TABLE runs (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        parent_id TEXT,
+        root_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        user TEXT NOT NULL,
+        workflow TEXT NOT NULL,
+        folder TEXT NOT NULL,
+        status TEXT NOT NULL,
+        door TEXT NOT NULL,
+        request_id TEXT NOT NULL,
+        started_at REAL NOT NULL,
+        duration_ms REAL,
+        first_token_ms REAL,
+        prompt_tokens INTEGER,
+        completion_tokens INTEGER,
+        estimated INTEGER,
+        cost REAL,
+        process TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        error TEXT,
+        partial_text TEXT NOT NULL,
+        context TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX runs_by_root ON runs (root_id)",
+    "CREATE INDEX runs_by_owner ON runs (owner)",
+    "CREATE INDEX runs_by_user ON runs (user, parent_id)",
+    "CREATE INDEX runs_by_workflow ON runs (workflow)",
+    "CREATE INDEX runs_by_status ON runs (status)",
+    """
+    CREATE TABLE steps (
+        run INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        type TEXT NOT NULL,
+        title TEXT,
+        started_at REAL,
+        duration_ms REAL,
+        first_token_ms REAL,
+        endpoint TEXT,
+        model TEXT,
+        prompt_tokens INTEGER,
+        completion_tokens INTEGER,
+        estimated INTEGER,
+        cost REAL,
+        child_id TEXT,
+        error TEXT,
+        body TEXT NOT NULL,
+        PRIMARY KEY (run, position)
+    ) WITHOUT ROWID
+    """,
+    # Counted along, because counting a large table takes too long to be done now and then.
+    "CREATE TABLE totals (user TEXT PRIMARY KEY, runs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+)
+
+
+def m0001_initial(connection: sqlite3.Connection) -> None:
+    """The tables of the first release."""
+    for statement in _M0001:
+        connection.execute(statement)
+
+
+MIGRATIONS: Sequence[Migration] = (m0001_initial,)

@@ -1,0 +1,39 @@
+"""Types of options that several node types share. What they refuse breaks the file, by name."""
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, StrictBool
+
+
+def _seconds(value: Any) -> Any:
+    """A positive number, also as text; true and false are none."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number of seconds")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("must be a number of seconds") from None
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError("must be more than 0 seconds")
+    return number
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+"""More than 0, also as text."""
+
+
+def _fraction_or_template(value: Any) -> Any:
+    if isinstance(value, str) and "{" not in value:
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+FractionOrTemplate = Annotated[float | str | None, BeforeValidator(_fraction_or_template)]
+"""Like IntOrTemplate, with decimals."""
+
+Exactly = StrictBool
+"""true or false, and nothing that might be taken for one: it guards something."""
