@@ -66,9 +66,7 @@ def payload_of(text: str, replies: Iterable[Reply]) -> WorkflowPayload:
     return WorkflowPayload(text, reply=Reply(text=text, usage=usage), value=text)
 
 
-def _cleaned(
-    context: ExecutionContext, plan: ModelPlan, notes: StepNotes, reply: Reply
-) -> Reply:
+def _cleaned(context: ExecutionContext, plan: ModelPlan, notes: StepNotes, reply: Reply) -> Reply:
     context.step.endpoint = notes.endpoint
     context.step.resolved_prompt = notes.resolved_prompt
     usage = reply.usage or _estimate(notes, reply)
