@@ -1,40 +1,60 @@
 """The composition root: builds the parts, hands them to each other, freezes the registries."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flask import Blueprint
+
 from Middleware import __version__
 from Middleware.api.admission import Keys
 from Middleware.api.background import Background
+from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
+from Middleware.api.doors.anthropic import anthropic_door
+from Middleware.api.doors.embeddings import embeddings_door
+from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
+from Middleware.api.doors.responses import Kept, responses_door
 from Middleware.api.errors import ErrorShapes
+from Middleware.api.gate import Gate
 from Middleware.api.health import health
+from Middleware.api.metrics import metrics_door
 from Middleware.api.options import ServerOptions, logging_directory
 from Middleware.api.pulse import Pulse
+from Middleware.api.runs import runs_door
 from Middleware.api.serving import Application
 from Middleware.api.site import Site, SiteParts
+from Middleware.api.twins import Twins
 from Middleware.config.check import check_files
 from Middleware.config.locations import Locations
 from Middleware.config.problems import Problem
-from Middleware.config.selection import model_names
+from Middleware.config.selection import find_model, model_names, user_of
 from Middleware.config.store import ConfigStore
 from Middleware.core.clock import Clock, SystemClock
+from Middleware.core.errors import ConfigError
 from Middleware.llm.backend import backend_types
 from Middleware.llm.pool import BackendPool
-from Middleware.runs.recorder import MemoryRecorder, Recorder
-from Middleware.wire import openai_chat
+from Middleware.runs.history import History
+from Middleware.runs.metrics import Metrics
+from Middleware.runs.recorder import Recorder, Several
+from Middleware.runs.retention import Keep
+from Middleware.runs.run_log import RunLog
+from Middleware.runs.saving import close_interrupted_runs
+from Middleware.runs.spans import span_writer
+from Middleware.runs.writer import WriterParts
+from Middleware.storage.responses import ResponseStore
+from Middleware.wire import anthropic_messages, ollama_chat, openai_chat
 from Middleware.workflows.check import check_workflows
 from Middleware.workflows.handlers import impl as impl
 from Middleware.workflows.handlers.base.node_handler import node_types
+from Middleware.workflows.managers.embedding_runner import EmbeddingRunner
 from Middleware.workflows.managers.request_runner import RequestRunner
 from Middleware.workflows.models.server_parts import ServerParts
 
 INSTALL = Path(__file__).resolve().parent.parent
 """The checkout: what ships with the server is found from here."""
-
-RECENT_RUNS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +65,13 @@ class Parts:
     backends: BackendPool
     runner: RequestRunner
     recorder: Recorder
+    run_log: RunLog
     clock: Clock
     server: ServerParts
 
     def close(self) -> None:
         """Once, after the last request."""
+        self.run_log.close()
         self.backends.close()
         self.server.close()
 
@@ -68,13 +90,13 @@ def build_store(options: ServerOptions, clock: Clock | None = None) -> ConfigSto
 def build_parts(
     options: ServerOptions, *, recorder: Recorder | None = None, clock: Clock | None = None
 ) -> Parts:
+    """``recorder`` is told of all runs beside the run log."""
     node_types.freeze()
     backend_types.freeze()
     clock = clock or SystemClock()
     store = build_store(options, clock)
     store.require_users()
     backends = BackendPool()
-    recorder = recorder or MemoryRecorder(RECENT_RUNS)
     server = ServerParts(
         install=INSTALL,
         discussion_directory=options.discussion_directory,
@@ -82,13 +104,57 @@ def build_parts(
         allow_inline_python=options.allow_inline_python,
     )
     server.start(store.snapshot(name) for name in store.user_names)
+    run_log = build_run_log(store, server, clock)
+    recorder = Several(recorder, run_log) if recorder else run_log
     return Parts(
         store=store,
         backends=backends,
         runner=RequestRunner(store, backends, recorder, clock, server),
         recorder=recorder,
+        run_log=run_log,
         clock=clock,
         server=server,
+    )
+
+
+def build_run_log(store: ConfigStore, server: ServerParts, clock: Clock) -> RunLog:
+    return RunLog(
+        WriterParts(
+            keep=partial(_keep, store, server),
+            users=lambda: store.user_names,
+            clock=clock,
+            metrics=Metrics(),
+            end_of_tree=span_writer(),
+        )
+    )
+
+
+def build_history(options: ServerOptions) -> History:
+    """What has run, for a command that reads while a server may be writing. Runs that a crash has
+    left open are closed first."""
+    clock = SystemClock()
+    store = build_store(options, clock)
+    server = ServerParts(sqlite_directory=options.sqlite_directory)
+    keeps = [_keep(store, server, user) for user in store.user_names]
+    paths = [keep.path for keep in keeps if keep is not None]
+    close_interrupted_runs(paths, clock)
+    return History(lambda: paths)
+
+
+def _keep(store: ConfigStore, server: ServerParts, user: str) -> Keep | None:
+    """Where and how long runs are kept, as the user's file says at the moment."""
+    try:
+        config = store.snapshot(user)
+        path = server.run_log(config)
+    except ConfigError:
+        return None
+    wanted = config.user.run_log
+    return Keep(
+        path=path,
+        enabled=wanted.enabled,
+        max_runs=wanted.max_runs,
+        max_days=wanted.max_days,
+        max_megabytes=wanted.max_megabytes,
     )
 
 
@@ -97,12 +163,21 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     parts = parts or build_parts(options)
     store = parts.store
     pulse, background = Pulse(), Background()
-    delivery = Delivery(answers=parts.runner, pulse=pulse, background=background)
-    shapes = ErrorShapes(openai_chat.encode_error)
+    delivery = Delivery(
+        answers=parts.runner,
+        pulse=pulse,
+        background=background,
+        gate=_gate(options),
+        twins=Twins(background),
+    )
+    shapes = error_shapes()
+    responses = ResponseStore(_data_folder(options, store) / "responses.sqlite", parts.clock)
     site = Site(
         SiteParts(
             blueprints=(
-                openai_door(delivery, partial(model_names, store), parts.clock),
+                *front_doors(parts, delivery, responses),
+                runs_door(parts.run_log),
+                metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
                 health(__version__, store.problems),
             ),
             shapes=shapes,
@@ -118,6 +193,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
             max_body_bytes=options.max_body_megabytes * 1024 * 1024,
         )
     )
+    parts.run_log.start()
     users = store.user_names
     single = store.snapshot(users[0]).user if len(users) == 1 else None
     return Application(
@@ -126,8 +202,56 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         port=single.port if single else None,
         log_directory=_log_directory(options, store, single.use_file_logging if single else False),
         problems=partial(check_everything, store),
-        close=parts.close,
+        close=partial(_close_all, responses.close, parts.close),
     )
+
+
+def front_doors(
+    parts: Parts, delivery: Delivery, responses: ResponseStore
+) -> tuple[Blueprint, ...]:
+    """Everything that speaks as a model server."""
+    store, clock = parts.store, parts.clock
+    catalogue = Catalogue(
+        listed=partial(model_names, store),
+        found=partial(find_model, store),
+        owner=partial(user_of, store),
+    )
+    return (
+        openai_door(delivery, catalogue, clock),
+        responses_door(delivery, catalogue, Kept(store=responses, clock=clock)),
+        anthropic_door(delivery),
+        ollama_door(delivery, catalogue, clock),
+        embeddings_door(delivery, EmbeddingRunner(store, parts.backends), clock),
+    )
+
+
+def error_shapes() -> ErrorShapes:
+    """Who finds errors in which shape: OpenAI's, unless path or header say otherwise."""
+    shapes = ErrorShapes(openai_chat.encode_error)
+    for path in ("/v1/messages", "/messages"):
+        shapes.register(path, anthropic_messages.encode_error)
+    shapes.register("/api/", ollama_chat.encode_error)
+    for path in ("/api/runs", "/api/workflows"):
+        shapes.register(path, openai_chat.encode_error)
+    shapes.register_header("HTTP_ANTHROPIC_VERSION", anthropic_messages.encode_error)
+    return shapes
+
+
+def _gate(options: ServerOptions) -> Gate | None:
+    """Around whole requests; the level ``endpoint`` has its gate around model calls."""
+    if options.concurrency == 0 or options.concurrency_level != "wilmer":
+        return None
+    return Gate(options.concurrency, options.concurrency_timeout_seconds)
+
+
+def _data_folder(options: ServerOptions, store: ConfigStore) -> Path:
+    """Where databases of the whole server are (decisions §8)."""
+    return options.sqlite_directory or store.locations.public / "SqlLiteDBs"
+
+
+def _close_all(*closings: Callable[[], None]) -> None:
+    for close in closings:
+        close()
 
 
 def check_everything(store: ConfigStore) -> list[Problem]:

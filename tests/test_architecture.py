@@ -31,7 +31,8 @@ WORKFLOW_LAYERS = [
     {"handlers"},
     {"schema", "processors"},
     {"managers"},
-    {"check"},
+    {"cycles"},
+    {"check", "testing"},
 ]
 """Below ``workflows``: packages, and the modules that stand beside them."""
 

@@ -36,6 +36,10 @@ class Answer(Protocol):
         """Asked after Finish: whether nodes are left to run."""
         ...
 
+    def clamped(self) -> int:
+        """How many messages the context clamp has left out so far. Called from any thread."""
+        ...
+
     def ignored(self) -> tuple[str, ...]:
         """Names of request fields that nobody has used so far. Called from any thread."""
         ...

@@ -1,22 +1,27 @@
 """From a parsed request to its response: what is the same at every door."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Response, request
 
 from Middleware.api.active import ActiveRequest
 from Middleware.api.admission import ENVIRON_CALLER, presented_keys
-from Middleware.api.answers import Answer, AnswerFormat, Answers
+from Middleware.api.answers import Answer, AnswerFormat, Answers, Encoder
 from Middleware.api.background import Background, Task
 from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
+from Middleware.api.front_ends import front_end_id, session_of
+from Middleware.api.gate import Gate, GatedAnswer, Slot
 from Middleware.api.headers import clean
 from Middleware.api.pulse import Pulse
+from Middleware.api.running import Running, plain_key, scope_of
 from Middleware.api.streaming import StreamedResponse, Streaming, answer_headers
+from Middleware.api.twins import SharedAnswer, SharedRun, TwinKey, Twins
 from Middleware.core.errors import BackendError, RunCancelled
 from Middleware.core.events import Reply, ReplyBuilder
 from Middleware.core.messages import ChatRequest
@@ -27,6 +32,26 @@ logger = logging.getLogger(__name__)
 _CLIENT_GONE = "waitress.client_disconnected"
 _LONGEST_ID = 500
 
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """One request, and what is to be given back when nothing of it runs any more."""
+
+    active: ActiveRequest
+    releases: list[Callable[[], None]] = field(default_factory=list)
+
+    def over(self) -> None:
+        while self.releases:
+            self.releases.pop()()
+
+    def rest(self, answer: Answer) -> None:
+        try:
+            answer.rest()
+        finally:
+            self.over()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
@@ -35,67 +60,132 @@ class Delivery:
     answers: Answers
     pulse: Pulse
     background: Background
+    gate: Gate | None = None
+    """None where any number of runs may go on at once."""
+    running: Running = field(default_factory=Running)
+    twins: Twins | None = None
 
     def send(self, asked: ChatRequest, written: AnswerFormat) -> Response:
         """The response to ``asked``. Call it in a view; raises MiddlewareError."""
         environ = request.environ
-        client_gone = environ.get(_CLIENT_GONE)
-        active = self.pulse.watch(environ[ENVIRON_REQUEST_ID], client_gone)
+        active = self.pulse.watch(environ[ENVIRON_REQUEST_ID], environ.get(_CLIENT_GONE))
+        work = _Work(active)
         try:
-            answer = self.answers.answer(asked, _info(environ, written.name, active))
+            answer = self._answer(asked, written, work)
             if asked.stream:
-                return self._streamed(asked, written, active, answer)
-            return self._whole(asked, written, active, answer)
+                return self._streamed(asked, written, work, answer)
+            return self._whole(asked, written, work, answer)
         except BaseException:
             self.pulse.release(active)
+            work.over()
             raise
 
+    def run(self, door: str, work: Callable[[RequestInfo], T]) -> T:
+        """Do something short for a client, which is not a chat. Call it in a view."""
+        environ = request.environ
+        active = self.pulse.watch(environ[ENVIRON_REQUEST_ID], environ.get(_CLIENT_GONE))
+        slot: Slot | None = None
+        try:
+            slot = self.gate.enter(active.cancel) if self.gate else None
+            return work(_info(environ, door, active))
+        finally:
+            self.pulse.release(active)
+            if slot is not None:
+                slot.release()
+
+    def cancel(self, request_id: str) -> bool:
+        """Stop a request of whoever asks now; False when they have none with this id."""
+        return self.running.cancel(request_id, scope_of(request.environ))
+
+    def _answer(self, asked: ChatRequest, written: AnswerFormat, work: _Work) -> Answer:
+        environ, active = request.environ, work.active
+        scope = scope_of(environ)
+        # Before the gate: a twin that waits in front of it would wait for the one it displaces.
+        displacing = plain_key(environ.get("HTTP_X_IDEMPOTENCY_KEY"))
+        handle = self.running.add(active.id, scope, active.cancel, displacing)
+        work.releases.append(partial(self.running.forget, handle))
+        info = _info(environ, written.name, active)
+        key = plain_key(environ.get("HTTP_IDEMPOTENCY_KEY"))
+        if key is None or self.twins is None:
+            return self._begun(asked, info, work.releases)
+        fresh = SharedRun(active.id, hashlib.sha256(repr(asked).encode()).digest())
+
+        def start(run: SharedRun) -> Answer:
+            return self._begun(asked, replace(info, cancel=run.cancel), run.releases)
+
+        shared = self.twins.answer(TwinKey(scope, written.name, key), fresh, start, active.cancel)
+        work.releases.append(shared.release)
+        return shared
+
+    def _begun(
+        self, asked: ChatRequest, info: RequestInfo, releases: list[Callable[[], None]]
+    ) -> Answer:
+        answer = self.answers.answer(asked, info)
+        if self.gate is None:
+            return answer
+        gated = GatedAnswer(answer, self.gate, info.cancel)
+        releases.append(gated.release)
+        return gated
+
     def _streamed(
-        self, asked: ChatRequest, written: AnswerFormat, active: ActiveRequest, answer: Answer
+        self, asked: ChatRequest, written: AnswerFormat, work: _Work, answer: Answer
     ) -> Response:
+        active = work.active
         parts = Streaming(
             active=active,
             answer=answer,
             format=written,
-            encoder=written.encoder(asked, request_id=active.id, model=answer.model),
+            encoder=_encoder(asked, written, active, answer),
             unsent_bytes=_unsent_bytes(request.environ.get(_CLIENT_GONE)),
-            on_end=partial(self._end, active, answer),
+            on_end=partial(self._end, work, answer),
         )
         return StreamedResponse(parts)
 
     def _whole(
-        self, asked: ChatRequest, written: AnswerFormat, active: ActiveRequest, answer: Answer
+        self, asked: ChatRequest, written: AnswerFormat, work: _Work, answer: Answer
     ) -> Response:
+        active = work.active
+        encoder = _encoder(asked, written, active, answer)
         try:
             reply = _collect(answer)
         except RunCancelled as error:
             if not active.gone:
                 raise
             logger.info("client left request=%s", active.id)
-            self._end(active, answer, complete=False)
+            self._end(work, answer, complete=False)
             # Nobody reads it; Flask wants a response.
             return Response(written.error_body(error), error.status, content_type=JSON)
         # Before a byte is sent: a client that hangs up as soon as it has its answer must not
         # cancel what goes on after it.
         self.pulse.release(active)
-        encoder = written.encoder(asked, request_id=active.id, model=answer.model)
         response = Response(encoder.reply(reply), 200, answer_headers(answer), content_type=JSON)
-        response.call_on_close(partial(self._end, active, answer, complete=True))
+        response.call_on_close(partial(self._end, work, answer, complete=True))
         return response
 
-    def _end(self, active: ActiveRequest, answer: Answer, complete: bool) -> None:
+    def _end(self, work: _Work, answer: Answer, complete: bool) -> None:
         """The answer has been sent, or given up."""
+        active = work.active
         self.pulse.release(active)
         if complete and answer.has_rest():
-            self.background.submit(Task(active.id, answer.rest, active.cancel))
+            self.background.submit(Task(active.id, partial(work.rest, answer), active.cancel))
         elif complete:
-            answer.rest()
+            work.rest(answer)
+        else:
+            work.over()
         took_ms = (time.monotonic() - active.since) * 1000
         if complete:
             logger.info("answered request=%s model=%s ms=%d", active.id, answer.model, took_ms)
         ignored = answer.ignored()
         if ignored:
             logger.info("ignored fields: %s request=%s", clean(", ".join(ignored)), active.id)
+
+
+def _encoder(
+    asked: ChatRequest, written: AnswerFormat, active: ActiveRequest, answer: Answer
+) -> Encoder:
+    # Twins get the same answer, so ids in it are made of the first one's.
+    request_id = answer.request_id if isinstance(answer, SharedAnswer) else active.id
+    return written.encoder(asked, request_id=request_id, model=answer.model)
 
 
 def _collect(answer: Answer) -> Reply:
@@ -115,6 +205,8 @@ def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestI
         request_id=active.id,
         cancel=active.cancel,
         conversation_id=_conversation_id(environ),
+        front_end_id=front_end_id(environ),
+        session=session_of(environ),
         caller=environ.get(ENVIRON_CALLER),
         api_key=keys[0] if keys else None,
     )
@@ -123,6 +215,9 @@ def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestI
 def _conversation_id(environ: dict[str, Any]) -> str | None:
     """The first source of decisions §9; the others are found in the request itself."""
     given: str = environ.get("HTTP_X_CONVERSATION_ID", "").strip()
+    if not given.isascii():
+        # WSGI hands bytes over as Latin-1, and clients mean UTF-8.
+        given = given.encode("latin-1").decode("utf-8", "replace")
     return given[:_LONGEST_ID] or None
 
 

@@ -33,17 +33,31 @@ class ErrorShapes:
     def __init__(self, default: EncodeError) -> None:
         self._default = default
         self._by_prefix: dict[str, EncodeError] = {}
+        self._by_header: dict[str, EncodeError] = {}
 
     def register(self, prefix: str, encode: EncodeError) -> None:
         """Errors at paths that start with ``prefix`` are written by ``encode``; longest wins."""
         self._by_prefix[prefix] = encode
 
-    def for_path(self, path: str) -> EncodeError:
-        fitting = [prefix for prefix in self._by_prefix if path.startswith(prefix)]
-        return self._by_prefix[max(fitting, key=len)] if fitting else self._default
+    def register_header(self, name: str, encode: EncodeError) -> None:
+        """The same for requests with a header (its name as in the environ), where no path says
+        otherwise.
+        """
+        self._by_header[name] = encode
 
-    def body(self, path: str, error: MiddlewareError) -> bytes:
-        return orjson.dumps(self.for_path(path)(error))
+    def for_path(self, path: str) -> EncodeError:
+        return self._of_path(path) or self._default
+
+    def body(self, environ: Mapping[str, Any], error: MiddlewareError) -> bytes:
+        encode = self._of_path(environ["PATH_INFO"])
+        if encode is None:
+            by_header = self._by_header.items()
+            encode = next((encode for name, encode in by_header if name in environ), self._default)
+        return orjson.dumps(encode(error))
+
+    def _of_path(self, path: str) -> EncodeError | None:
+        fitting = [prefix for prefix in self._by_prefix if path.startswith(prefix)]
+        return self._by_prefix[max(fitting, key=len)] if fitting else None
 
 
 def status_line(status: int) -> str:
@@ -109,5 +123,5 @@ def answer_errors(app: Flask, shapes: ErrorShapes) -> None:
     @app.errorhandler(Exception)
     def fail(error: Exception) -> Response:
         ours = as_ours(error, request.environ)
-        body = shapes.body(request.path, ours)
+        body = shapes.body(request.environ, ours)
         return Response(body, ours.status, plain_headers(ours, body))

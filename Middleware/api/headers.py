@@ -3,6 +3,7 @@
 from Middleware.core.errors import MiddlewareError
 
 REQUEST_ID = "X-Request-Id"
+CLAMPED = "X-Headrace-Clamped"
 IGNORED = "X-Headrace-Ignored"
 CONVERSATION_ID = "X-Conversation-Id"
 

@@ -27,10 +27,15 @@ def health_body(version: str, problems: Sequence[Problem], *, stranger: bool) ->
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Headrace</title>
 <style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}}
-@media (prefers-color-scheme:dark){{body{{background:#111;color:#ddd}}a{{color:#8bf}}}}</style>
+@media (prefers-color-scheme:dark){{body{{background:#111;color:#ddd}}a{{color:#8bf}}}}
+pre{{overflow:auto}}</style>
 <h1>Headrace {version}</h1>
-<p>The server is running. Point a chat front end at <code>{base}v1</code>.</p>
-<ul><li><a href="v1/models">Models</a></li><li><a href="health">Health</a></li></ul>
+<p>The server is running. Point a chat front end at <code>{base}v1</code>; unless keys are set
+in the user file, any text will do as API key. Or try it here:</p>
+<pre>curl {base}v1/chat/completions -d \\
+  '{{"model": "assistant", "messages": [{{"role": "user", "content": "Hello"}}]}}'</pre>
+<ul><li><a href="v1/models">Models</a>: a workflow each</li>
+<li><a href="health">Health</a>: what is wrong with files in use</li></ul>
 </html>
 """
 

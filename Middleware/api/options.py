@@ -140,18 +140,18 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
         type=_from_one,
         help="largest request (64)",
     )
-    add("--concurrency", metavar="N", type=_from_zero, help="not used yet: runs at once")
+    add("--concurrency", metavar="N", type=_from_zero, help="requests at once; 0: no limit (0)")
     add(
         "--concurrency-timeout",
         dest="concurrency_timeout_seconds",
         metavar="S",
         type=_from_one,
-        help="not used yet: seconds that a request waits for its turn",
+        help="seconds that a request waits for its turn (900)",
     )
     add(
         "--concurrency-level",
         choices=("wilmer", "endpoint"),
-        help="not used yet: what the limit counts",
+        help="what the limit counts: requests (wilmer); endpoint: not used yet",
     )
 
 
@@ -160,7 +160,7 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
     add(
         "--allow-inline-python",
         action="store_true",
-        help="not used yet: run Python code of workflow files",
+        help="run Python code that stands in workflow files",
     )
     add("--log-format", choices=("text", "json"), help="form of log lines (text)")
     add(
@@ -181,8 +181,8 @@ _FOLDERS = (
     ("--PublicDirectory", "public_directory", "root of configuration and run-time data"),
     ("--ConfigDirectory", "config_directory", "configuration (<public>/Configs)"),
     ("--WorkflowsDirectory", "workflows_directory", "workflows (<config>/Workflows or Workflows)"),
-    ("--UserLevelSqlLiteDirectory", "sqlite_directory", "not used yet: where SQLite files are"),
-    ("--DiscussionDirectory", "discussion_directory", "not used yet: where memory files are"),
+    ("--UserLevelSqlLiteDirectory", "sqlite_directory", "in place of the user's sqlLiteDirectory"),
+    ("--DiscussionDirectory", "discussion_directory", "in place of the user's discussionDirectory"),
 )
 
 

@@ -134,7 +134,7 @@ class Site:
             raise RequestTooLarge(f"The request is larger than {limit:g} MB.")
 
     def _refuse(self, environ: Environ, error: MiddlewareError, start: Any) -> Iterable[bytes]:
-        body = self.shapes.body(environ["PATH_INFO"], error)
+        body = self.shapes.body(environ, error)
         start(status_line(error.status), plain_headers(error, body), sys.exc_info())
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 

@@ -33,7 +33,7 @@ from waitress.channel import ClientDisconnected
 from Middleware.api.active import ActiveRequest, ClientLeft
 from Middleware.api.answers import Answer, AnswerFormat, Encoder
 from Middleware.api.errors import internal_error, log_failure, plain_headers, status_line
-from Middleware.api.headers import CONVERSATION_ID, IGNORED, Headers, clean
+from Middleware.api.headers import CLAMPED, CONVERSATION_ID, IGNORED, Headers, clean
 from Middleware.core.errors import BackendError, MiddlewareError, RunCancelled
 from Middleware.core.events import Finish
 
@@ -51,6 +51,9 @@ def answer_headers(answer: Answer) -> Headers:
     ignored = answer.ignored()
     if ignored:
         headers.append((IGNORED, clean(", ".join(ignored))))
+    clamped = answer.clamped()
+    if clamped:
+        headers.append((CLAMPED, f"messages={clamped}"))
     if answer.conversation_id:
         headers.append((CONVERSATION_ID, clean(answer.conversation_id)))
     return headers

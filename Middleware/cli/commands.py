@@ -13,7 +13,11 @@ Command = tuple[str, str]
 COMMANDS: Mapping[str, Command] = {
     "serve": ("server", "start the server (what `python server.py` does)"),
     "check": ("Middleware.cli.check", "every problem of a configuration tree, with its remedy"),
+    "conversation": ("Middleware.cli.conversation", "talk to a durable conversation"),
+    "worker": ("Middleware.cli.worker", "work on durable conversations, without doors"),
     "run": ("Middleware.cli.run", "one run of a workflow in the terminal"),
+    "runs": ("Middleware.cli.runs", "what has run: a list, or one run with its steps"),
+    "test-workflow": ("Middleware.cli.workflow_tests", "run tests of workflows, without models"),
     "schema": ("Middleware.cli.schema", "write the JSON Schemas of all kinds of files"),
     "docs": ("Middleware.cli.docs", "write the reference pages of the documentation"),
 }

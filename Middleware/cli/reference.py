@@ -9,7 +9,7 @@ from Middleware.api.site import ServedRoute
 from Middleware.app import create_app
 from Middleware.cli.tables import model_tables, option_tables, rows_of, table
 from Middleware.config import check as config_check
-from Middleware.config.descriptions import class_text, plain_text
+from Middleware.config.descriptions import class_paragraphs, class_text, plain_text
 from Middleware.config.models import (
     ApiKey,
     ApiType,
@@ -102,7 +102,7 @@ def settings() -> str:
             "`thinking`:",
             "",
             model_tables(ThinkingRule),
-            "`structuredOutput` (not used by this version):",
+            "`structuredOutput`:",
             "",
             model_tables(StructuredOutputRule),
             "## Presets",
@@ -117,13 +117,12 @@ def settings() -> str:
             model_tables(Route),
             "## Prompt templates",
             "",
-            "`Public/Configs/PromptTemplates/<name>.json`: tokens around messages for text APIs,",
-            "which this version does not speak.",
+            "`Public/Configs/PromptTemplates/<name>.json`: tokens around messages for text APIs.",
             "",
             model_tables(PromptTemplate, ["name"]),
             "## Tool servers",
             "",
-            "`Public/Configs/MCPServers/<name>.json`: read and checked, not used by this version.",
+            "`Public/Configs/MCPServers/<name>.json`: a server of tools that nodes can call.",
             "",
             model_tables(McpServer, ["name"]),
             "## Options of the server",
@@ -180,10 +179,11 @@ def _standard_first(name: str) -> tuple[bool, str]:
 def _node_type(names: list[str], kind: NodeType) -> str:
     common = [row.keys[0] for row in rows_of(NodeOptions)]
     title, *aliases = names
-    shown = [f"## {title}", "", plain_text(kind.summary)]
+    shown = [f"## {title}", "", class_paragraphs(kind.options), ""]
     if aliases:
-        shown[-1] += f" {_listed(aliases)} is the same."
-    shown += ["", model_tables(kind.options, common)]
+        shown += [f"{_listed(aliases)} {'is' if len(aliases) == 1 else 'are'} the same.", ""]
+    if any(row.keys[0] not in common for row in rows_of(kind.options)):
+        shown.append(model_tables(kind.options, common))
     for part in _PARTS.get(title, ()):
         shown += [f"{class_text(part).rstrip('.')}:", "", model_tables(part)]
     return "\n".join(shown)

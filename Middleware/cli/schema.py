@@ -7,12 +7,13 @@ from pathlib import Path
 
 from Middleware.app import INSTALL
 from Middleware.cli.written import write_changed
-from Middleware.config.schema import Schema, embed, file_schemas
+from Middleware.config.schema import DRAFT, Schema, embed, file_schemas, object_schema
 from Middleware.llm import backends as backends
 from Middleware.llm.backend import backend_types
 from Middleware.llm.backends.scripted import ScriptedReply, ScriptedRule
 from Middleware.workflows.managers.later_types import later_names
 from Middleware.workflows.schema import workflow_schema
+from Middleware.workflows.testing.files import WorkflowTests
 
 FOLDER = INSTALL / "Public" / "Configs" / "schema"
 
@@ -39,7 +40,15 @@ def all_schemas() -> dict[str, Schema]:
     properties["rules"]["items"] = embed(schemas["endpoint"], ScriptedRule)
     properties["default"]["anyOf"] = [embed(schemas["endpoint"], ScriptedReply), {"type": "null"}]
     schemas["api-type"]["properties"]["type"]["examples"] = [*backend_types.names()]
-    return {**schemas, "workflow": workflow_schema(later_names())}
+    return {
+        **schemas,
+        "workflow": workflow_schema(later_names()),
+        "workflow-test": {
+            "$schema": DRAFT,
+            "title": "Tests of workflows: for `test-workflow`",
+            **object_schema(WorkflowTests),
+        },
+    }
 
 
 def _parser() -> argparse.ArgumentParser:

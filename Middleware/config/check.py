@@ -4,12 +4,11 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from Middleware.config import loaders
-from Middleware.config.lookup import Found, ambiguous
+from Middleware.config.lookup import Found, ambiguous, differ_by_case
 from Middleware.config.models import Endpoint, RoutingFile, User
 from Middleware.config.prices import FILE as PRICES
 from Middleware.config.prices import parse_prices
@@ -28,6 +27,7 @@ CODES: dict[str, str] = {
     "bad_encoding": "The file is not UTF-8.",
     "bad_syntax": "The file is no JSON, or no YAML.",
     "bad_url": "No model server can be reached under this address.",
+    "differ_by_case": "Names of two files differ only in upper and lower case.",
     "duplicate_key": "A key is given twice in one object.",
     "foreign_path": "A path of another operating system.",
     "incomplete": "Settings that belong together are not all there.",
@@ -74,11 +74,11 @@ def check_files(store: ConfigStore) -> list[Problem]:
         problems.extend(_twins(store, folder))
         for path in files_below(store, folder):
             file = store.cache.file(path, parse)
-            problems.extend(_own_problems(file))
+            problems.extend(own_problems(file))
             if file.newest is not None:
                 problems.extend(users.problems_of_use(path, file.newest.value.value))
     return sorted(
-        dict.fromkeys(map(users.as_used, problems)),
+        dict.fromkeys(filter(users.matters, problems)),
         key=lambda one: (one.severity, one.file, one.place),
     )
 
@@ -87,7 +87,7 @@ def _of_the_prices(store: ConfigStore) -> Iterator[Problem]:
     """The one file that lies beside the folders."""
     folder = store.locations.configs
     for file in store.cache.listing_now(folder).by_name.get(PRICES, ()):
-        yield from _own_problems(store.cache.file(folder / file, parse_prices))
+        yield from own_problems(store.cache.file(folder / file, parse_prices))
 
 
 def files_below(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterator[Path]:
@@ -108,12 +108,14 @@ def _twins(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterat
             paths = tuple(root / file for file in files)
             found = Found(paths[0], paths)
             yield ambiguous(found, store.locations.show, using_last_good=False)
+    yield from differ_by_case(listing, root, store.locations.show)
     if deepest:
         for folder in listing.folders:
             yield from _twins(store, root / folder, deepest=deepest - 1)
 
 
-def _own_problems(file: WatchedFile[Any]) -> Iterator[Problem]:
+def own_problems(file: WatchedFile[Any]) -> Iterator[Problem]:
+    """What is wrong with a file by itself; looks at the disk first."""
     file.refresh()
     if file.gone and file.newest is None:
         return
@@ -138,7 +140,7 @@ class _Users:
             if path.stem == CURRENT_USER_FILE:
                 continue
             file = self._store.cache.file(path, loaders.parse_user)
-            yield from _own_problems(file)
+            yield from own_problems(file)
             if file.newest is not None:
                 name = self._store.locations.show(path)
                 user = self._as_typed(file.newest.value.value)
@@ -178,18 +180,19 @@ class _Users:
             users = [user for _, user in self._all if user.routing_config == value.name]
             yield from routing_problems(self._store, name, value, users)
 
-    def as_used(self, problem: Problem) -> Problem:
-        """An endpoint that lies where no user looks first may lack its key: it is an example."""
+    def matters(self, problem: Problem) -> bool:
+        """An endpoint that lies where no user looks first may lack its key: it is an example.
+        Whoever uses it all the same, by a name with its folder, is told there (C-33).
+        """
         if problem.code != "missing_variable" or not problem.file.startswith("Endpoints/"):
-            return problem
+            return True
         folder = problem.file.rpartition("/")[0].lower()
-        used = {
+        return folder in {
             "/".join(("Endpoints", *user.endpoint_configs_sub_directory.strip("/").split("/")))
             .rstrip("/")
             .lower()
             for _, user in self._all
         }
-        return problem if folder in used else replace(problem, severity="warning")
 
 
 def _of_error(error: ConfigError, code: str) -> Problem:

@@ -33,6 +33,12 @@ def class_text(model: type) -> str:
     return first + stop.strip()
 
 
+def class_paragraphs(model: type) -> str:
+    """All of the docstring of a class, a line a paragraph."""
+    paragraphs = inspect.cleandoc(model.__doc__ or "").split("\n\n")
+    return "\n\n".join(map(plain_text, paragraphs))
+
+
 def plain_text(docstring: str) -> str:
     """In one line, with single backticks and without references to the specification."""
     line = " ".join(inspect.cleandoc(docstring).split())

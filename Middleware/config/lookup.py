@@ -1,7 +1,7 @@
 """Finding a name among the files of a folder: as written, then in any case (Surprise 2)."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +137,23 @@ def ambiguous(found: Found, show: Callable[[Path], str], *, using_last_good: boo
         remedy="Keep one of them.",
         using_last_good=using_last_good,
     )
+
+
+def differ_by_case(
+    listing: Listing, folder: Path, show: Callable[[Path], str]
+) -> Iterator[Problem]:
+    """Files whose names differ only in upper and lower case: on many systems one of them hides
+    the other."""
+    for files in listing.by_lower_name.values():
+        if len({file.rpartition(".")[0] for file in files}) > 1:
+            names = [show(folder / file) for file in files]
+            yield Problem(
+                code="differ_by_case",
+                severity="warning",
+                file=names[0],
+                message=f"Names differ only in upper and lower case: {' and '.join(names)}.",
+                remedy="Rename one of them: systems that do not tell them apart have only one.",
+            )
 
 
 def other_case(asked: Place, found: Path, show: Callable[[Path], str]) -> Problem:

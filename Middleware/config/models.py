@@ -31,8 +31,7 @@ class Endpoint(Settings):
     api_type_config_file_name: Text = ""
     """File of ``ApiTypes/``: what kind of server it is. Must be there."""
     prompt_template: Text = ""
-    """Not used yet: file of ``PromptTemplates/``, for text APIs; empty: the user's
-    ``chatPromptTemplateName``."""
+    """File of ``PromptTemplates/``, for text APIs; empty: the user's ``chatPromptTemplateName``."""
     model_name_to_send_to_api: Text = Field("", alias="modelNameToSendToAPI")
     """What the server calls the model."""
     dont_include_model: LooseBool = False
@@ -49,7 +48,7 @@ class Endpoint(Settings):
     """Leave out the oldest messages that do not fit into ``maxContextTokenSize``; absent: as the
     user says."""
     add_generation_prompt: LooseBool = False
-    """Not used yet: end prompts of text APIs with the assistant's prefix."""
+    """End prompts of text APIs with the assistant's prefix, unless the node says otherwise."""
     preset_samplers: Mapping[str, Any] | None = None
     """Sampling parameters by their common names (``temperature``, ``top_p``, ``repeat_penalty`` …),
     translated for the API type. Used when a node names no preset, or names this endpoint as its
@@ -89,11 +88,19 @@ class Endpoint(Settings):
     trim_beginning_and_end_line_breaks: LooseBool = False
     """Cut white space around answers."""
     backup_endpoint_name: Text = ""
-    """Not used yet: endpoint to ask when this one fails. (Nodes have ``fallbackEndpoints``.)"""
+    """Endpoint to ask when this one fails and nothing of its answer has been passed on. It may have
+    a backup too."""
     backup_preset_name: Text = ""
-    """Not used yet: preset for the backup."""
+    """Preset for the backup; empty: the one that the node names."""
     allow_remote_backup: LooseBool = False
-    """Not used yet: whether a backup may lie outside the local network."""
+    """Whether this endpoint may stand in for another one although it lies outside the local
+    network."""
+    retries: Whole = Field(2, ge=0, le=10)
+    """How often a call is repeated that failed in a way that may pass (no connection, 429, 5xx),
+    after short pauses and only while nothing has been passed on. Not with a backup."""
+    max_concurrent_requests: LooseInt = Field(None, ge=0)
+    """Calls that the server gets at once; others wait. Absent: as ``--concurrency`` says at the
+    level ``endpoint``, else no limit."""
     supports_developer_role: LooseBool = False
     """Messages with the role ``developer`` are sent as they are; otherwise as ``system``."""
     strict_content: LooseBool = False
@@ -128,8 +135,9 @@ class StructuredOutputRule(Settings):
 
     field: str = Field(min_length=1)
     """Where the schema goes; dots nest."""
-    style: Literal["openaiJsonSchema", "raw"]
-    """``openaiJsonSchema``: wrapped as OpenAI wants it. ``raw``: the schema itself."""
+    style: Literal["openaiJsonSchema", "raw", "openaiResponses"]
+    """``openaiJsonSchema``: wrapped as OpenAI's chats want it. ``openaiResponses``: as its
+    Responses interface does. ``raw``: the schema itself."""
     strict: LooseBool = True
     """The ``strict`` of OpenAI's wrapping."""
 
@@ -167,7 +175,7 @@ class ApiType(Settings):
     thinking: ThinkingRule = ThinkingRule()
     """How ``thinkingMode`` of ``presetSamplers`` is said."""
     structured_output: StructuredOutputRule | None = None
-    """Not used yet: how a JSON schema for the answer is sent."""
+    """How a JSON schema for the answer is sent. Without it, the server is not told of it."""
     stream_usage: LooseBool = True
     """Ask for token counts in streams (``stream_options``). Turn it off for servers that refuse the
     field."""

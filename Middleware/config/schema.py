@@ -94,19 +94,34 @@ class _Generator(GenerateJsonSchema):
 
 
 def _simplified(schema: Schema, *, nullable: bool) -> Schema:
-    """One list of types in place of alternatives that are nothing but types."""
+    """Null allowed, and one list of types in place of alternatives that are nothing but types:
+    what is wrong then has its own place, and not that of all alternatives.
+    """
     alternatives: list[Schema] = schema.pop("anyOf", None) or [_taken_out(schema)]
     null = {"type": "null"}
     if nullable and null not in alternatives and {} not in alternatives:
         alternatives = [*alternatives, null]
-    if all(one.keys() == {"type"} for one in alternatives):
-        types = [one["type"] for one in alternatives]
-        if "number" in types and "integer" in types:
-            types.remove("integer")
-        return {"type": types[0] if len(types) == 1 else types, **schema}
+    detailed = [one for one in alternatives if one.keys() != {"type"}]
+    if not detailed or (len(detailed) == 1 and _takes_more_types(detailed[0])):
+        return {**_of_types(alternatives), **schema}
     if len(alternatives) == 1 and "$ref" not in alternatives[0]:
         return {**alternatives[0], **schema}
     return {"anyOf": alternatives, **schema}
+
+
+def _takes_more_types(schema: Schema) -> bool:
+    """Whether all it says is about values of its own type."""
+    return "type" in schema and not schema.keys() & {"const", "enum"}
+
+
+def _of_types(alternatives: list[Schema]) -> Schema:
+    types = [one["type"] for one in alternatives]
+    if "number" in types and "integer" in types:
+        types.remove("integer")
+    merged: Schema = {}
+    for one in alternatives:
+        merged.update(one)
+    return {**merged, "type": types[0] if len(types) == 1 else types}
 
 
 def _taken_out(schema: Schema) -> Schema:

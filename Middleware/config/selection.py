@@ -6,7 +6,9 @@ from fnmatch import fnmatchcase
 
 from Middleware.config.files import Snapshot
 from Middleware.config.store import ConfigStore
-from Middleware.core.errors import ConfigError, MalformedRequest, UnknownModel
+from Middleware.config.user import User
+from Middleware.core.errors import ConfigError, KeyNotAllowed, MalformedRequest, UnknownModel
+from Middleware.core.messages import Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,51 @@ def select(store: ConfigStore, model: str) -> Selection:
     return _of_user(store, snapshot, name, name.partition(":")[2] or name)
 
 
-def model_names(store: ConfigStore) -> tuple[str, ...]:
-    """What the model lists show: ``user:workflow``, or ``user`` where none is to be shown."""
+def own_model(store: ConfigStore, caller: Caller | None) -> str:
+    """Who answers a request that names no model: the user whose key came with it."""
+    return caller.user if caller is not None and caller.user in store.user_names else ""
+
+
+def require_own(caller: Caller | None, selection: Selection) -> None:
+    """Raise KeyNotAllowed for a key of another user. The key of the command line opens all."""
+    if caller is not None and caller.user and caller.user != selection.user:
+        raise KeyNotAllowed(f"This API key may not use the models of {selection.user!r}.")
+
+
+def user_of(store: ConfigStore, model: str) -> User:
+    """Whose settings hold for a request. Raises as :func:`select` does."""
+    return store.snapshot(select(store, model).user).user
+
+
+def find_model(store: ConfigStore, name: str, caller: Caller | None = None) -> str:
+    """The listed name that ``name`` stands for, or an alias as it is. Raises UnknownModel."""
+    names = model_names(store, caller)
+    asked = name.strip().removesuffix(":latest") or name
+    if name in names or asked in names:
+        return name if name in names else asked
+    # By the workflow's name alone too, as in requests.
+    found = next((one for one in names if one.partition(":")[2] == asked), None)
+    if found is not None:
+        return found
+    for user in _users_of(store, caller):
+        if _by_alias(store.snapshot(user), asked.removeprefix(f"{user}:")) is not None:
+            return asked
+    raise UnknownModel(_short(name), _near(store, asked))
+
+
+def _users_of(store: ConfigStore, caller: Caller | None) -> tuple[str, ...]:
+    """Those whose models a caller may use."""
+    users = store.user_names
+    if caller is None or not caller.user:
+        return users
+    return tuple(user for user in users if user == caller.user)
+
+
+def model_names(store: ConfigStore, caller: Caller | None = None) -> tuple[str, ...]:
+    """What the model lists show: ``user:workflow``, or ``user`` where none is to be shown. A user's
+    key shows that user's."""
     names: list[str] = []
-    for user in store.user_names:
+    for user in _users_of(store, caller):
         try:
             snapshot = store.snapshot(user)
             shown = snapshot.shared_workflows() if snapshot.user.allow_shared_workflows else ()

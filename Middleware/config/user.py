@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from Middleware.config.loose import AtLeastOne, LooseBool, LooseInt, Settings, Text, Whole
+from Middleware.config.loose import AtLeastOne, LooseBool, LooseInt, Settings, Text, Texts, Whole
 
 
 def _lower(value: Any) -> Any:
@@ -85,7 +85,7 @@ class User(Settings):
     """With ``chatCompleteAddUserAssistant``: end the conversation with ``Assistant:`` when the last
     message is not the assistant's."""
     chat_prompt_template_name: Text = ""
-    """Not used yet: prompt template of text endpoints that name none."""
+    """File of ``PromptTemplates/`` for text endpoints that name none."""
 
     endpoint_configs_sub_directory: Text = ""
     """Folder below ``Endpoints/`` where the user's endpoints are. Nowhere else is looked."""
@@ -97,13 +97,14 @@ class User(Settings):
     """Folder below ``Workflows/`` whose folders are workflows that clients may name; empty:
     ``_shared``."""
     structured_output_configs_sub_directory: Text = ""
-    """Not used yet: folder below ``StructuredOutputs/`` that is looked in first."""
+    """Folder below ``StructuredOutputs/`` that is looked in first; empty: the user's name."""
     allow_shared_workflows: LooseBool = False
     """Whether the shared workflows are listed as models. They can be named in any case."""
     discussion_directory: Text = ""
-    """Not used yet: where memory files are."""
+    """Folder for what is remembered of conversations; empty: ``DiscussionIds`` in the public
+    folder."""
     sql_lite_directory: Text = ""
-    """Not used yet: where SQLite files are."""
+    """Folder for SQLite files; empty: ``SqlLiteDBs`` in the public folder."""
 
     discussion_id_memory_file_workflow_settings: Text = ""
     """Not used yet: settings of memories."""
@@ -135,27 +136,29 @@ class User(Settings):
     use_file_logging: LooseBool = False
     """Write log files too, when this is the only user."""
     redact_log_output: LooseBool = False
-    """Not used yet: keep what people say out of the log."""
+    """Keep what people and models say out of the log and the record of runs."""
     encrypt_using_api_key: LooseBool = False
-    """Not used yet: encrypt memory files with the client's key."""
+    """Encrypt what is remembered of conversations with the client's key."""
     intercept_open_web_ui_tool_requests: LooseBool = Field(
         False, alias="interceptOpenWebUIToolRequests"
     )
-    """Not used yet: answer tool requests of Open WebUI without a model."""
+    """Answer Open WebUI's question which tools to call with "none", without a model."""
     liveness_tool_call: Any = None
-    """Not used yet: tool call that keeps agents going."""
+    """``{"toolName", "arguments"}``: a harmless tool of an agent. A streamed answer that is empty,
+    or whose node has ``injectLivenessToolCall``, ends with a call of it, so that the agent asks
+    again. Such calls are taken out of conversations that come back."""
     use_offline_wiki_api: LooseBool = False
-    """Not used yet: whether wiki nodes work."""
+    """Whether OfflineWikiApi nodes ask their service."""
     offline_wiki_api_host: Text = "127.0.0.1"
-    """Not used yet: host of the wiki service."""
+    """Host of that service."""
     offline_wiki_api_port: Whole = 5728
-    """Not used yet: port of the wiki service."""
+    """Port of that service."""
     use_offline_researcher_api: LooseBool = False
-    """Not used yet: whether researcher nodes work."""
+    """Whether OfflineResearcherApi nodes ask their service."""
     offline_researcher_api_host: Text = "127.0.0.1"
-    """Not used yet: host of the researcher service."""
+    """Host of that service."""
     offline_researcher_api_port: Whole = 8890
-    """Not used yet: port of the researcher service."""
+    """Port of that service."""
     mcpo_url: Text = Field("", alias="MCPO_URL", repr=False)
     """Not used yet: address for Python scripts."""
 
@@ -175,10 +178,24 @@ class User(Settings):
     """Whose model gets ``temperature``, ``max_tokens`` and the like of a request: ``none``,
     ``responder`` (the node that answers) or ``all``. Default: ``responder`` in the dialect
     ``headrace``, ``none`` in ``reference``."""
+    embeddings_endpoint: Text = ""
+    """Endpoint that answers ``/v1/embeddings``, ``/api/embed`` and ``/api/embeddings``; its API
+    type must be one for embeddings. Empty: these routes answer 404."""
     chore_workflow: Text = ""
-    """Not used yet: workflow for titles, tags and other chores of front ends."""
+    """Workflow for titles, tags and other chores of front ends: one in the user's folder, or a
+    shared one. Without it the usual workflow gets them, without a conversation id."""
     show_progress: LooseBool = False
     """Not used yet: show the names of running nodes as reasoning."""
+    show_thinking: LooseBool = False
+    """Give the client what models think, apart from the answer and as its interface has it; a
+    workflow may say otherwise for itself (``showThinking``). Default: true in the dialect
+    ``headrace``."""
+    allowed_image_hosts: Texts | None = None
+    """Hosts whose images clients may name by their web address, as ``pics.example.com``,
+    ``*.example.com`` or ``*``; all other addresses are refused. Absent: none in the dialect
+    ``headrace``; in ``reference`` back ends get addresses that they can fetch themselves."""
+    max_image_megabytes: float = Field(20.0, gt=0)
+    """Larger images are refused."""
     heartbeat_seconds: float = Field(1.0, gt=0)
     """After how much silence a stream gets a sign of life."""
     max_workflow_depth: Whole = Field(16, ge=1)
@@ -189,12 +206,12 @@ class User(Settings):
     """How keys of ``routeOverrides`` are found: ``capitalized`` (``python`` finds ``Python`` alone)
     or ``caseInsensitive``."""
     completions_stream_by_default: LooseBool = False
-    """Not used yet: whether ``/v1/completions`` streams when it is not told to."""
+    """Whether ``/v1/completions`` streams when it is not told to."""
     conversation_id_from_front_end: LooseBool = False
-    """Not used yet: whether ids that front ends send in headers of their own name the conversation.
-    Default: true in the dialect ``headrace``."""
+    """Whether ids that front ends send in headers of their own name the conversation. Default: true
+    in the dialect ``headrace``."""
     run_log: RunLog = RunLog()
-    """Not used yet: how much of past runs is kept."""
+    """How much of past runs is kept."""
 
     @model_validator(mode="before")
     @classmethod
@@ -208,6 +225,8 @@ class User(Settings):
             filled["honourRequestParameters"] = "responder" if ours else "none"
         if not said & {"conversationIdFromFrontEnd", "conversation_id_from_front_end"}:
             filled["conversationIdFromFrontEnd"] = ours
+        if not said & {"showThinking", "show_thinking"}:
+            filled["showThinking"] = ours
         return filled
 
     @property

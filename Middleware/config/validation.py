@@ -129,6 +129,8 @@ def _problem_of(error: Mapping[str, Any], file: str, under: str) -> Problem:
     place = _join(under, show_place(tuple(error["loc"])))
     if error["type"] == "missing":
         message, remedy = "This key is missing.", "Add it."
+    elif error["type"] == "extra_forbidden":
+        message, remedy = "This key is not known.", "Correct or remove it."
     elif error["type"] == "value_error":
         # The texts of our validators complete "It …".
         message, remedy = f"It {(error.get('ctx') or {}).get('error', 'is not right')}.", ""

@@ -6,6 +6,8 @@
     - InvalidKey                 401 invalid_api_key
     - KeyNotAllowed              403 key_not_allowed
     - UnknownModel               404 model_not_found
+    - UnknownResponse            404 response_not_found
+    - NoEmbeddings               404 embeddings_not_configured
     - UnknownRoute               404 route_not_found
     - WrongMethod                405 method_not_allowed
     - RequestTooLarge            413 request_too_large
@@ -21,6 +23,8 @@
     - BackendTimeout             504 backend_timeout
   x RunCancelled                 499 cancelled
   x ServerStopping               503 server_stopping
+  x ServerBusy                   503 server_busy             (with ``Retry-After``)
+  x StorageUnavailable           503 storage_unavailable
 
 ``message`` may be shown to any client: no paths of ours, addresses, keys or stack traces.
 ``detail`` carries those, to the log only.
@@ -89,6 +93,27 @@ class UnknownModel(RequestError):
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         super().__init__(f"There is no model {model!r} here.{hint} GET /v1/models lists all.")
         self.param = "model"
+
+
+class UnknownResponse(RequestError):
+    """A response that is not kept: never was, deleted, too old, or another caller's."""
+
+    status = 404
+    code = "response_not_found"
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"No response {id[:100]!r} is kept here.")
+
+
+class NoEmbeddings(RequestError):
+    status = 404
+    code = "embeddings_not_configured"
+
+    def __init__(self, user: str) -> None:
+        super().__init__(
+            f"User {user!r} has no model for embeddings: `embeddingsEndpoint` in the user file "
+            "names one."
+        )
 
 
 class UnknownRoute(RequestError):
@@ -268,3 +293,24 @@ class ServerStopping(MiddlewareError):
 
     def __init__(self) -> None:
         super().__init__("The server is stopping; send the request again in a moment.")
+
+
+class ServerBusy(MiddlewareError):
+    """All slots of the concurrency gate stayed taken for as long as a request may wait."""
+
+    status = 503
+    code = "server_busy"
+
+    def __init__(self, waited_seconds: float) -> None:
+        super().__init__(f"The server is busy: no other request ended within {waited_seconds:g} s.")
+        self.retry_after = "30"
+
+
+class StorageUnavailable(MiddlewareError):
+    """What was kept cannot be read or changed now. The place goes to the log only."""
+
+    status = 503
+    code = "storage_unavailable"
+
+    def __init__(self, what: str, *, detail: str | None = None) -> None:
+        super().__init__(f"The {what} cannot be reached now.", detail=detail)

@@ -30,6 +30,10 @@ class ModelRequest:
     tools: tuple[Mapping[str, Any], ...] = ()
     """In OpenAI's function format."""
     tool_choice: str | Mapping[str, Any] | None = None
+    images: tuple[str, ...] = ()
+    """Of text types; chat types find theirs in the messages."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON Schema that the answer is held to, where the API type can say so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

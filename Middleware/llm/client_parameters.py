@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from Middleware.config.models import ApiType, Endpoint
-from Middleware.core.tokens import estimate_all
+from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.llm.backend import ModelRequest
 from Middleware.llm.presets import deep_merge
 from Middleware.wire.openai_parameters import OPENAI_FIELDS, SAMPLER_FIELDS
@@ -21,7 +21,8 @@ _LEAST_LEFT: Final = 256
 
 
 class ClientParameters:
-    """What one endpoint makes of the client's fields. Worked out when the endpoint is loaded."""
+    """What one OpenAI-type endpoint makes of the client's fields. Worked out when the endpoint is
+    loaded; other formats have tables of their own."""
 
     def __init__(self, endpoint: Endpoint, api_type: ApiType) -> None:
         self._endpoint = endpoint
@@ -51,25 +52,43 @@ class ClientParameters:
             payload[native] = value
         length = next((wanted[name] for name in _LENGTHS if name in wanted), None)
         if length is not None and self._length_key:
-            payload[self._length_key] = self._fitting(
-                length, payload.get(self._length_key), request
+            payload[self._length_key] = fitting_length(
+                length, payload.get(self._length_key), request, self._endpoint
             )
 
-    def _fitting(self, length: int, authored: Any, request: ModelRequest) -> int:
-        """The client's length, lowered to what the window leaves beside the prompt (C-31), but
-        never below what the workflow's author has set.
-        """
-        window = self._endpoint.max_context_token_size
-        floor = authored if isinstance(authored, int) else _LEAST_LEFT
-        if not window or length <= floor:
-            return length
-        left = window - estimate_all(message.content for message in request.messages)
-        fitting = min(length, max(left, floor))
-        if fitting < length:
-            logger.info(
-                "Endpoint %r: the client asked for %d tokens; %d fit into the context window.",
-                self._endpoint.name,
-                length,
-                fitting,
-            )
-        return fitting
+
+def with_fitting_length(
+    request: ModelRequest, endpoint: Endpoint, length_key: str | None
+) -> Mapping[str, Any]:
+    """The client's fields, with one length under the name ``max_tokens``, made to fit."""
+    wanted = request.client_parameters
+    length = next((wanted[name] for name in _LENGTHS if name in wanted), None)
+    if length is None:
+        return wanted
+    authored = request.parameters.get(length_key) if length_key else None
+    rest = {name: value for name, value in wanted.items() if name not in _LENGTHS}
+    return {**rest, "max_tokens": fitting_length(length, authored, request, endpoint)}
+
+
+def fitting_length(length: int, authored: Any, request: ModelRequest, endpoint: Endpoint) -> int:
+    """The client's length, lowered to what the window leaves beside the prompt (C-31), but
+    never below what the workflow's author has set.
+    """
+    window = endpoint.max_context_token_size
+    floor = authored if isinstance(authored, int) else _LEAST_LEFT
+    if not window or length <= floor:
+        return length
+    spent = (
+        estimate_all(message.content for message in request.messages)
+        if request.prompt is None
+        else estimate_tokens(request.prompt)
+    )
+    fitting = min(length, max(window - spent, floor))
+    if fitting < length:
+        logger.info(
+            "Endpoint %r: the client asked for %d tokens; %d fit into the context window.",
+            endpoint.name,
+            length,
+            fitting,
+        )
+    return fitting

@@ -33,16 +33,22 @@ def plain_headers() -> dict[str, str]:
 def bearer_headers(endpoint: Endpoint, address: Address, *, file: str) -> dict[str, str]:
     """Headers with the endpoint's key; without one, no empty ``Authorization`` is sent."""
     headers = plain_headers()
-    key = key_of(endpoint)
+    key = checked_key(endpoint, file=file)
     if key:
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError(
-                "The key holds a character that no HTTP header can hold.",
-                file=file,
-                where="apiKey",
-                remedy="Copy it again, without line breaks or quotation marks.",
-            )
         headers["Authorization"] = f"Bearer {key}"
     elif address.credentials is not None:
         headers["Authorization"] = address.credentials
     return headers
+
+
+def checked_key(endpoint: Endpoint, *, file: str) -> str:
+    """The key, empty when there is none. Raises ConfigError for one that cannot be sent."""
+    key = key_of(endpoint)
+    if key and not (key.isascii() and key.isprintable()):
+        raise ConfigError(
+            "The key holds a character that no HTTP header can hold.",
+            file=file,
+            where="apiKey",
+            remedy="Copy it again, without line breaks or quotation marks.",
+        )
+    return key

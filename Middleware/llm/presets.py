@@ -23,14 +23,13 @@ REAL_NULL: Final = "__wilmer_null__"
 
 _OFF: Final = frozenset(("off", "false", "no", "0", "none", "disabled"))
 _EFFORTS: Final = frozenset(("low", "medium", "high"))
+_ENDLESS: Final = frozenset(("scripted",))
+"""API types that have no use for a length."""
 _KEPT_AS_WRITTEN: Final = frozenset(("json_schema", "grammar"))
 
 
-def generation_parameters(
-    endpoint: Endpoint, api_type: ApiType, chosen: ChosenPreset, max_tokens: int | None
-) -> dict[str, Any]:
-    """The fields of the payload besides messages, model and the stream key, which the backend
-    adds. ``max_tokens`` is the node's ``maxResponseSizeInTokens``.
+def preset_fields(endpoint: Endpoint, api_type: ApiType, chosen: ChosenPreset) -> dict[str, Any]:
+    """The fields that a preset asks for, nulls and all: :func:`generation_parameters` ends it.
 
     Logs what had to be dropped, so keep the result while the files stay the same.
     """
@@ -40,16 +39,26 @@ def generation_parameters(
         fields = dict(chosen.native or {})
     if chosen.appended:
         fields = deep_merge(fields, chosen.appended)
-    _put(fields, api_type.truncate_length_property_name, endpoint.max_context_token_size)
-    _put(fields, api_type.max_new_tokens_property_name, max_tokens)
-    if api_type.max_new_tokens_property_name is None and max_tokens is not None:
+    if api_type.max_new_tokens_property_name is None and api_type.type not in _ENDLESS:
         logger.warning(
             "API type %r names no `maxNewTokensPropertyName`: the length of answers of endpoint "
             "%r is not limited.",
             api_type.name,
             endpoint.name,
         )
-    return _normalised(fields)
+    return fields
+
+
+def generation_parameters(
+    endpoint: Endpoint, api_type: ApiType, fields: Mapping[str, Any], max_tokens: int | None
+) -> dict[str, Any]:
+    """The fields of the payload besides messages, model and the stream key, which the backend
+    adds. ``fields`` are the preset's, ``max_tokens`` is the node's ``maxResponseSizeInTokens``.
+    """
+    sized = dict(fields)
+    _put(sized, api_type.truncate_length_property_name, endpoint.max_context_token_size)
+    _put(sized, api_type.max_new_tokens_property_name, max_tokens)
+    return _normalised(sized)
 
 
 def translate_samplers(

@@ -1,8 +1,9 @@
 """The tables of ``runs.sqlite``: forward only, one function each, applied in order.
 
 A run's ``number`` says when it began and is its place in every listing, so that no index has to
-hold the time: microseconds since 1970, times 1024, made unique. Texts that may be long stand
-behind all columns that are looked at, and are not read with them.
+hold the time: microseconds since 1970, times 1024, made unique. ``root`` is the number of the run
+that no other has started. Rows are added at the end of their table, and texts that may be long
+stand behind all columns that are looked at.
 """
 
 import sqlite3
@@ -16,9 +17,10 @@ _M0001 = (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
         parent_id TEXT,
-        root_id TEXT NOT NULL,
+        root INTEGER NOT NULL,
         owner TEXT NOT NULL,
         user TEXT NOT NULL,
+        name TEXT NOT NULL,
         workflow TEXT NOT NULL,
         folder TEXT NOT NULL,
         status TEXT NOT NULL,
@@ -38,10 +40,10 @@ _M0001 = (
         context TEXT NOT NULL
     )
     """,
-    "CREATE INDEX runs_by_root ON runs (root_id)",
+    "CREATE INDEX runs_by_root ON runs (root)",
     "CREATE INDEX runs_by_owner ON runs (owner)",
-    "CREATE INDEX runs_by_user ON runs (user, parent_id)",
-    "CREATE INDEX runs_by_workflow ON runs (workflow)",
+    "CREATE INDEX runs_by_user ON runs (user, root, bytes)",
+    "CREATE INDEX runs_by_name ON runs (name)",
     "CREATE INDEX runs_by_status ON runs (status)",
     """
     CREATE TABLE steps (
@@ -62,11 +64,14 @@ _M0001 = (
         child_id TEXT,
         error TEXT,
         body TEXT NOT NULL,
-        PRIMARY KEY (run, position)
-    ) WITHOUT ROWID
+        UNIQUE (run, position)
+    )
     """,
-    # Counted along, because counting a large table takes too long to be done now and then.
-    "CREATE TABLE totals (user TEXT PRIMARY KEY, runs INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+    """
+    CREATE TRIGGER run_removed AFTER DELETE ON runs BEGIN
+        DELETE FROM steps WHERE run = old.number;
+    END
+    """,
 )
 
 

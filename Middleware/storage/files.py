@@ -85,7 +85,9 @@ class PathLocks:
     @contextmanager
     def hold(self, path: Path) -> Iterator[None]:
         """Wait for the path, and keep others waiting while the block runs."""
-        with self._of(path).lock:
+        # The entry lives as long as somebody refers to it.
+        entry = self._of(path)
+        with entry.lock:
             yield
 
     @contextmanager

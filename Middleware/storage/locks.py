@@ -57,10 +57,18 @@ class Held:
 class WorkflowLocks:
     """The locks that one process takes, of all users. Safe to use from any thread."""
 
-    def __init__(self, clock: Clock | None = None, renew_seconds: float = RENEW_SECONDS) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        renew_seconds: float = RENEW_SECONDS,
+        wait_seconds: float = 5.0,
+    ) -> None:
+        """``wait_seconds``: how long another process may keep the database."""
         self._clock = clock or SystemClock()
         self.session = self._clock.new_id()
         self._renew_seconds = renew_seconds
+        self._wait_seconds = wait_seconds
         self._held: set[Held] = set()
         self._seen: dict[Path, Alive] = {}
         self._guard = threading.Lock()
@@ -78,7 +86,7 @@ class WorkflowLocks:
             return True
         try:
             self._open(path)
-            with transaction(path, _TABLE) as rows:
+            with transaction(path, _TABLE, wait_seconds=self._wait_seconds) as rows:
                 now = self._now()
                 if _live_rows(rows, name, now):
                     return False

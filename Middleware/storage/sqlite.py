@@ -24,11 +24,26 @@ class DatabaseDamaged(DatabaseUnavailable):
     """The file is no database, or not any more."""
 
 
+class RowRefused(DatabaseUnavailable):
+    """A value that the database does not take, or that its tables do not allow."""
+
+
+REFUSALS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    OverflowError,
+)
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Errors of SQLite and of the file system as ours."""
     try:
         yield
+    except REFUSALS as error:
+        raise RowRefused(str(error)) from error
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise DatabaseBusy from error

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from urllib3.util.ssltransport import SSLTransport
-
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.grip import Grip
-from Middleware.tools.proxies import Proxy, open_socks, open_tunnel
+from Middleware.tools.proxies import Proxy, ProxyFailed, open_socks, open_tunnel
 from Middleware.tools.urls import Url
 
 _READ_MOST: Final = 65536
+_LATER: Final = 5.0
 _FAILURES: Final = (OSError, http.client.HTTPException, zlib.error)
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:\-]+)", re.IGNORECASE)
 _FIELD: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -88,18 +87,30 @@ class Answer:
             return self.body.decode("cp1252", errors="replace")
 
 
-def call(request: Request, route: Route, cancel: CancelToken, cap: int | None = None) -> Answer:
-    """Send the request and read its answer. ``cap`` counts decoded bytes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    seconds: float = 30.0
+    """Of silence; where a token has the deadline for all of a call, :meth:`behind` it."""
+    connect_seconds: float = 30.0
+    bytes: int | None = None
+    """Of the decoded body; None: no cap."""
 
-    Raises CallFailed, TooLarge, or the token's reason; the deadline is the token's business.
-    """
+    @classmethod
+    def behind(cls, deadline: float, most: int | None = None, connect: float = 30.0) -> "Limits":
+        """For a call that a token ends after ``deadline`` seconds: the socket's own limit is there
+        for systems on which that does not wake it, and must not be the first."""
+        return cls(seconds=deadline + _LATER, connect_seconds=connect, bytes=most)
+
+
+def call(request: Request, route: Route, cancel: CancelToken, limits: Limits) -> Answer:
+    """Send the request and read its answer. Raises CallFailed, TooLarge, or the token's reason."""
     grip = Grip()
     sock: Any = None
     with cancel.on_cancel(grip.abort):
         try:
-            sock, through_proxy = _connect(request.url, route, grip)
+            sock, through_proxy = _connect(request.url, route, grip, limits)
             sock.sendall(_encoded(request, route if through_proxy else None))
-            return _read(sock, request, cap, cancel)
+            return _read(sock, request, limits.bytes, cancel)
         except _FAILURES as error:
             cancel.check()
             raise CallFailed(_told(error)) from error
@@ -112,10 +123,10 @@ def call(request: Request, route: Route, cancel: CancelToken, cap: int | None = 
 # ------------------------------------------------------------------------------- connecting
 
 
-def _connect(url: Url, route: Route, grip: Grip) -> tuple[Any, bool]:
+def _connect(url: Url, route: Route, grip: Grip, limits: Limits) -> tuple[Any, bool]:
     """A socket to the server, and whether it still wants the proxy's form of a request."""
     proxy = route.proxy
-    sock: Any = _dial(route.addresses, proxy.port if proxy else url.port, grip)
+    sock: Any = _dial(route.addresses, proxy.port if proxy else url.port, grip, limits)
     try:
         forwards = False
         if proxy is not None:
@@ -134,15 +145,17 @@ def _connect(url: Url, route: Route, grip: Grip) -> tuple[Any, bool]:
         raise
 
 
-def _dial(addresses: Sequence[str], port: int, grip: Grip) -> socket.socket:
+def _dial(addresses: Sequence[str], port: int, grip: Grip, limits: Limits) -> socket.socket:
     problem = OSError("the host has no address")
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             grip.hold(sock)
+            sock.settimeout(limits.connect_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.connect((address, port))
+            sock.settimeout(limits.seconds)
             return sock
         except OSError as error:
             problem = error
@@ -157,10 +170,16 @@ def _tls(sock: Any, host: str, route: Route, grip: Grip) -> Any:
     context = _context(route.verify, route.ca_bundle)
     if not isinstance(sock, ssl.SSLSocket):
         secured = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
-        grip.hold(secured)
-        secured.do_handshake()
+        try:
+            grip.hold(secured)
+            secured.do_handshake()
+        except BaseException:
+            secured.close()
+            raise
         return secured
-    # A connection inside of that to the proxy.
+    # A connection inside of that to the proxy, which hardly anyone needs: loaded with the first.
+    from urllib3.util.ssltransport import SSLTransport
+
     return SSLTransport(sock, context, server_hostname=host)
 
 
@@ -286,17 +305,23 @@ def _inflated(inflate: Any, data: bytes) -> tuple[bytes, bytes]:
     return inflate.decompress(inflate.unconsumed_tail + data, _READ_MOST), b""
 
 
+_TOLD: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (ssl.SSLError, "The server does not speak TLS as it should."),
+    (TimeoutError, "The server was silent for too long."),
+    (ConnectionRefusedError, "The connection was refused."),
+    (http.client.IncompleteRead, "The connection was closed in the middle of the answer."),
+    (http.client.RemoteDisconnected, "The connection was closed without an answer."),
+    (http.client.HTTPException, "The server did not answer in HTTP."),
+    (zlib.error, "The answer cannot be decompressed."),
+)
+
+
 def _told(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"The server's certificate is not accepted: {error.verify_message}."
-    if isinstance(error, ssl.SSLError):
-        return "The server does not speak TLS as it should."
-    if isinstance(error, ConnectionRefusedError):
-        return "The connection was refused."
-    if isinstance(error, http.client.IncompleteRead):
-        return "The connection was closed in the middle of the answer."
-    if isinstance(error, http.client.HTTPException):
-        return "The server did not answer in HTTP."
-    if isinstance(error, OSError) and error.errno is None and error.args:
-        return str(error.args[0])
+    if isinstance(error, ProxyFailed):
+        return str(error)
+    for kind, text in _TOLD:
+        if isinstance(error, kind):
+            return text
     return f"The server cannot be reached ({type(error).__name__})."

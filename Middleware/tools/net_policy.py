@@ -79,6 +79,11 @@ def verdict(address: Address) -> str | None:
     return label or (None if address in _IPV6_IN_USE else "reserved")
 
 
+def is_private(addresses: Iterable[str]) -> bool:
+    """Whether any of these addresses is not a public one."""
+    return any(verdict(ipaddress.ip_address(one.partition("%")[0])) for one in addresses)
+
+
 def system_resolver(host: str, port: int) -> list[str]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -115,6 +120,10 @@ class NetPolicy:
                     "from here (blockPrivateAddresses)."
                 )
         return plain
+
+
+OPEN: Final = NetPolicy()
+"""Everything may be called."""
 
 
 def resolve(

@@ -100,9 +100,12 @@ def _authority(text: str) -> tuple[str, str, int | None]:
 def _host(text: str) -> str:
     if text.startswith("["):
         try:
-            return str(ipaddress.IPv6Address(text[1:-1]))
+            address = ipaddress.IPv6Address(text[1:-1])
         except ValueError:
-            raise BadUrl("has brackets around what is no IPv6 address") from None
+            address = None
+        if address is None or address.scope_id is not None:
+            raise BadUrl("has brackets around what is no IPv6 address")
+        return str(address)
     try:
         host = text.lower() if text.isascii() else text.encode("idna").decode().lower()
     except UnicodeError:

@@ -1,5 +1,6 @@
 """What model servers say when something is wrong, made into errors of ours (decisions.md §6)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,6 +34,8 @@ _STATUS_WORDS: Final = (
     ("invalid_request", 400),
     ("not_found", 404),
 )
+
+_MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def message_in(body: bytes) -> str:
     try:
         value = read_json_leniently(body)
     except BadJson:
-        return body.decode("utf-8", "replace").strip()
+        return _without_markup(body.decode("utf-8", "replace").strip())
     if isinstance(value, list) and value:
         # Google's servers wrap their error object in a list.
         value = value[0]
@@ -102,6 +105,13 @@ def message_in(body: bytes) -> str:
             if value.get(key):
                 return _message_of(value[key])
     return _message_of(value)
+
+
+def _without_markup(text: str) -> str:
+    """The words of an error page: some front ends show markup as it is, others obey it."""
+    if not text.startswith("<"):
+        return text
+    return " ".join(_MARKUP.sub(" ", text).split())
 
 
 def status_named_by(error: Any) -> int | None:

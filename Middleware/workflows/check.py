@@ -1,14 +1,19 @@
 """What is wrong with workflow files: each by itself, and what they name (design §3, `check`)."""
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from Middleware.config.check import files_below
-from Middleware.config.files import Snapshot, Source
-from Middleware.config.problems import BrokenFile, Problem, Severity
+from Middleware.config.check import files_below, own_problems
+from Middleware.config.files import Snapshot
+from Middleware.config.lookup import Found, ambiguous, differ_by_case, find_folder
+from Middleware.config.paths import UnsafeName, parts_of
+from Middleware.config.problems import Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
+from Middleware.workflows.cycles import SubCall, cycles, is_certain
 from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Node, Workflow
@@ -20,6 +25,7 @@ from Middleware.workflows.variables.known import (
 )
 
 CODES = {
+    "no_nodes": "an object without `nodes` where a workflow is wanted",
     "invalid_workflow": "a workflow file that cannot be run",
     "unknown_node_type": "a node type that does not exist; it runs as Standard",
     "later_node_type": "a node type that this version cannot run yet",
@@ -30,6 +36,7 @@ CODES = {
     "missing_route": "a route of a node that no edge follows; the run ends there",
     "not_a_number": "a number that is none; the default is used",
     "override_never_found": "a key of routeOverrides that no route can ever find",
+    "workflow_cycle": "a workflow that comes to run itself",
     "missing_workflow": "a node names a workflow that is not there",
     "missing_endpoint": "a node names an endpoint that is not there, or is broken",
     "missing_preset": "a node names a preset that is not there, or is broken",
@@ -39,9 +46,25 @@ CODES = {
     "jinja_syntax": "a Jinja2 template that cannot be read",
     "lone_brace": "a brace that belongs to no variable; it stays as text",
 }
-_SUFFIXES = {".json", ".yaml", ".yml"}
 _EARLY_FIELDS = ("endpointName", "preset")
-_CONTENT_FIELDS = ("systemPrompt", "prompt", "content", "conditionalKey")
+_CONTENT_FIELDS = (
+    "systemPrompt",
+    "prompt",
+    "content",
+    "conditionalKey",
+    "condition",
+    "expression",
+    "fieldToExtract",
+    "filepath",
+    "jsonToExtractFrom",
+    "keywords",
+    "message",
+    "promptToSearch",
+    "ragTarget",
+    "tagToExtractFrom",
+    "url",
+)
+_OUTPUT = re.compile(r"agent(\d+)Output")
 
 
 def check_workflows(store: ConfigStore) -> list[Problem]:
@@ -64,25 +87,60 @@ def check_workflows(store: ConfigStore) -> list[Problem]:
 
 def _of_user(config: Snapshot) -> Iterator[Problem]:
     waiting, seen = list(_folders(config)), set[str]()
+    labels: dict[Path, str] = {}
+    calls: dict[Path, tuple[SubCall, ...]] = {}
     while waiting:
         folder = waiting.pop(0)
         if folder in seen:
             continue
         seen.add(folder)
-        for path in _files(config, folder):
+        for files in _by_name(config, folder):
+            if len(files) > 1:
+                found = Found(files[0], files)
+                yield ambiguous(found, config.store.locations.show, using_last_good=False)
+            for path in files:
+                # As requests load it, so that an edit that breaks it later does no harm.
+                file = config.store.cache.file(path, parse_workflow)
+                yield from (one for one in own_problems(file) if not _is_settings(one))
+                if file.newest is None:
+                    continue
+                workflow = file.newest.value.value
+                yield from _references(config, workflow, file.file)
+                waiting.extend(_folders_named(config, workflow))
+                labels[path] = workflow.label
+                calls[path] = tuple(_calls(config, workflow, file.file))
+        yield from _alike(config, folder)
+    yield from cycles(labels, calls)
+
+
+def _calls(config: Snapshot, workflow: Workflow, file: str) -> Iterator[SubCall]:
+    """The workflows that a file names, as far as one can tell before it runs."""
+    for node in workflow:
+        folder = node.options.get("workflowUserFolderOverride") or None
+        if isinstance(folder, str) and "{" in folder:
+            continue
+        for key, name in _workflow_names(node).items():
+            if not isinstance(name, str) or not name or "{" in name:
+                continue
             try:
-                workflow = config.load(path, _parse)
-            except BrokenFile as error:
-                yield from error.problems
+                target = config.workflow_file(name, folder)
+            except ConfigError:
+                # Said where the names are looked at.
                 continue
-            except ConfigError as error:
-                yield _problem("invalid_workflow", path.name, "", error.problem, error.remedy)
-                continue
-            if workflow is None:
-                continue
-            yield from workflow.reports
-            yield from _references(config, workflow.workflow, workflow.file)
-            waiting.extend(_folders_named(workflow.workflow))
+            place = f"nodes[{node.position - 1}].{key}"
+            yield SubCall(file, place, target, is_certain(workflow, node))
+
+
+def _alike(config: Snapshot, folder: str) -> Iterator[Problem]:
+    root = _root(config, folder)
+    if root is not None:
+        listing = config.store.cache.listing_now(root)
+        yield from differ_by_case(listing, root, config.store.locations.show)
+
+
+def _is_settings(problem: Problem) -> bool:
+    """Settings of memory nodes lie among workflows. One that must be a workflow is no such."""
+    return problem.code == "no_nodes" and not Path(problem.file).stem.startswith("_Default")
 
 
 def _folders(config: Snapshot) -> Iterator[str]:
@@ -92,50 +150,34 @@ def _folders(config: Snapshot) -> Iterator[str]:
         yield f"{user.shared_folder}/{name}"
 
 
-def _folders_named(workflow: Workflow) -> Iterator[str]:
+def _folders_named(config: Snapshot, workflow: Workflow) -> Iterator[str]:
+    """Where the workflows lie that this one names."""
     for node in workflow:
-        folder = node.options.get("workflowUserFolderOverride")
-        if isinstance(folder, str) and folder and "{" not in folder:
+        folder = node.options.get("workflowUserFolderOverride") or config.user.workflow_folder
+        if isinstance(folder, str) and "{" not in folder:
             yield folder
+            for name in _workflow_names(node).values():
+                if isinstance(name, str) and "/" in name:
+                    yield f"{folder}/{name.rpartition('/')[0]}"
 
 
-def _files(config: Snapshot, folder: str) -> list[Path]:
-    root = config.store.locations.workflows / folder
-    if not root.is_dir():
-        return []
-    return sorted(path for path in root.iterdir() if path.suffix.lower() in _SUFFIXES)
-
-
-class _Checked:
-    """A workflow with what was reported while it was read."""
-
-    def __init__(self, workflow: Workflow, file: str, reports: tuple[Problem, ...]) -> None:
-        self.workflow = workflow
-        self.file = file
-        self.reports = reports
-
-
-class _Listener:
-    """A source that keeps the reports as well."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.reports: list[Problem] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def report(self, problem: Problem) -> None:
-        self.reports.append(problem)
-
-
-def _parse(raw: Any, source: Source) -> _Checked | None:
-    """None for settings files, which lie among workflows too: objects without ``nodes``."""
-    if isinstance(raw, Mapping) and "nodes" not in raw:
+def _root(config: Snapshot, folder: str) -> Path | None:
+    listing_of = config.store.cache.listing_now
+    try:
+        parts = parts_of(folder)
+    except UnsafeName:
+        # Said where it is named.
         return None
-    listener: Any = _Listener(source)
-    workflow = parse_workflow(raw, listener)
-    return _Checked(workflow, source.file, tuple(listener.reports))
+    return find_folder(listing_of, config.store.locations.workflows, parts, exact=False)
+
+
+def _by_name(config: Snapshot, folder: str) -> list[tuple[Path, ...]]:
+    """The files of each name in a folder; usually one."""
+    root = _root(config, folder)
+    if root is None:
+        return []
+    names = config.store.cache.listing_now(root).by_name
+    return [tuple(root / file for file in names[name]) for name in sorted(names)]
 
 
 def _references(config: Snapshot, workflow: Workflow, file: str) -> Iterator[Problem]:
@@ -145,33 +187,77 @@ def _references(config: Snapshot, workflow: Workflow, file: str) -> Iterator[Pro
         if node_types.find(node.type_name) is None:
             message = f"nodes of type {node.type_name!r} cannot be run by this version."
             yield _problem("later_node_type", file, f"{place}.type", message, severity="warning")
-        yield from _workflows_named(config, workflow, node, file, place)
+        yield from _workflows_named(config, node, file, place)
+        yield from _lost_overrides(config, node, file, place)
         yield from _models_named(config, workflow, node, file, place)
-        yield from _texts(node, known, _live_names(workflow), file, place)
+        told_outputs = _outputs(workflow, node)
+        for problem in _texts(node, known | told_outputs, _live_names(workflow), file, place):
+            yield _explained(problem, workflow, node)
 
 
-def _workflows_named(
-    config: Snapshot, workflow: Workflow, node: Node, file: str, place: str
-) -> Iterator[Problem]:
-    options = node.options
-    folder = options.get("workflowUserFolderOverride") or None
+def _workflows_named(config: Snapshot, node: Node, file: str, place: str) -> Iterator[Problem]:
+    folder = node.options.get("workflowUserFolderOverride") or None
     if isinstance(folder, str) and "{" in folder:
         return
-    named: dict[str, Any] = {}
-    if options.get("workflowName"):
-        named["workflowName"] = options.get("workflowName")
-    routes = options.get("conditionalWorkflows")
-    if isinstance(routes, Mapping):
-        named.update({f"conditionalWorkflows.{key}": name for key, name in routes.items()})
-    for key, name in named.items():
+    for key, name in _workflow_names(node).items():
         if not isinstance(name, str) or not name:
             continue
         try:
-            config.workflow_file(name, folder)
+            path = config.workflow_file(name, folder)
         except ConfigError as error:
-            yield _problem(
-                "missing_workflow", file, f"{place}.{key}", error.message, severity="error"
+            yield _problem("missing_workflow", file, f"{place}.{key}", error.message)
+        else:
+            yield from _other_case(file, f"{place}.{key}", name, path.stem)
+            failure = config.store.cache.file(path, parse_workflow).failure
+            yield from (one for one in failure if one.code == "no_nodes")
+
+
+def _workflow_names(node: Node) -> dict[str, Any]:
+    """Place in the node -> what is to be the name of a workflow."""
+    named: dict[str, Any] = {}
+    if node.options.get("workflowName"):
+        named["workflowName"] = node.options.get("workflowName")
+    if node.options.get("fileMemoryWorkflowName"):
+        named["fileMemoryWorkflowName"] = node.options.get("fileMemoryWorkflowName")
+    routes = node.options.get("conditionalWorkflows")
+    if isinstance(routes, Mapping):
+        named.update({f"conditionalWorkflows.{key}": name for key, name in routes.items()})
+    return named
+
+
+def _lost_overrides(config: Snapshot, node: Node, file: str, place: str) -> Iterator[Problem]:
+    """Overrides that no route ever finds: capitalised otherwise than they are looked up
+    (decisions §5), or of a route that the node does not have."""
+    overrides = node.options.get("routeOverrides")
+    if not isinstance(overrides, Mapping):
+        return
+    for key in overrides:
+        right = key.strip().capitalize()
+        if not _has_route(node, key.strip().lower()):
+            message = f"no route is called {key!r}, and none runs in its place."
+            remedy = "Add it to conditionalWorkflows, or remove the override."
+        elif config.user.route_overrides_lookup == "capitalized" and key != right:
+            message = (
+                "routes are looked up with the first letter upper case and the others lower "
+                f"case, so {key!r} is never found."
             )
+            remedy = (
+                f"Write {right!r}, or set routeOverridesLookup to 'caseInsensitive' in the user "
+                "file."
+            )
+        else:
+            continue
+        where = f"{place}.routeOverrides.{key}"
+        yield _problem("override_never_found", file, where, message, remedy, severity="warning")
+
+
+def _has_route(node: Node, key: str) -> bool:
+    """Whether a workflow runs for a key: its own, or the default one."""
+    named = node.options.get("conditionalWorkflows")
+    pairs = named.items() if isinstance(named, Mapping) else ()
+    routes = {str(name).strip().lower() for name, workflow in pairs if workflow}
+    says_text = node.options.get("UseDefaultContentInsteadOfWorkflow") is not None
+    return key in routes or ("default" in routes and not says_text)
 
 
 def _models_named(
@@ -195,11 +281,19 @@ def _models_named(
             "missing_endpoint", file, f"{place}.endpointName", error.message, severity="error"
         )
         return
+    yield from _other_case(file, f"{place}.endpointName", name, endpoint.name)
     preset = resolved(node.options.get("preset"))
     try:
         config.preset(endpoint, api_type, preset)
     except ConfigError as error:
         yield _problem("missing_preset", file, f"{place}.preset", error.message, severity="error")
+
+
+def _other_case(file: str, place: str, asked: str, found: str) -> Iterator[Problem]:
+    """A name that is found on any system, because nobody minds upper and lower case here."""
+    if asked.replace("\\", "/").rpartition("/")[2] != found:
+        message = f"It names {asked!r}; the file is called {found!r}."
+        yield _problem("name_case", file, place, message, f"Write {found!r}.", severity="warning")
 
 
 def _known_names(config: Snapshot, workflow: Workflow) -> frozenset[str]:
@@ -215,6 +309,27 @@ def _known_names(config: Snapshot, workflow: Workflow) -> frozenset[str]:
     )
 
 
+def _outputs(workflow: Workflow, node: Node) -> frozenset[str]:
+    """Outputs that may be there when the node runs: in a graph any node may have run before."""
+    last = len(tuple(workflow)) if workflow.is_graph else node.position - 1
+    return frozenset(f"agent{number}Output" for number in range(1, last + 1))
+
+
+def _explained(problem: Problem, workflow: Workflow, node: Node) -> Problem:
+    """What is wrong with an output that is named too early, or that no node has."""
+    found = _OUTPUT.search(problem.message) if problem.code == "unknown_variable" else None
+    if found is None:
+        return problem
+    number, count = int(found[1]), len(tuple(workflow))
+    if number > count or number == 0:
+        message = f"There is no node {number}: the workflow has {count}."
+        remedy = "Name the output of one of them."
+    else:
+        message = f"The output of node {number} is not there yet when node {node.position} runs."
+        remedy = "Move that node in front of this one, or name the output of an earlier one."
+    return replace(problem, message=f"{message} {found[0]} stays as text.", remedy=remedy)
+
+
 def _live_names(workflow: Workflow) -> frozenset[str] | None:
     """What ``{{name}}`` may name; None in a file where it is an escape."""
     if not workflow.live_placeholders:
@@ -228,13 +343,12 @@ def _live_names(workflow: Workflow) -> frozenset[str] | None:
 def _texts(
     node: Node, known: frozenset[str], live: frozenset[str] | None, file: str, place: str
 ) -> Iterator[Problem]:
-    names = known | {f"agent{number}Output" for number in range(1, node.position)}
     # What is settled before the node runs is never a Jinja2 template, and never live.
     early = [(key, text, False, None) for key, text in _texts_of(node.options, _EARLY_FIELDS)]
     jinja = bool(node.options.jinja2)
     late = [(key, text, jinja, live) for key, text in _content_fields(node.options)]
     for key, text, is_jinja, placeholders in (*early, *late):
-        for problem in template_problems(text, names, jinja=is_jinja, live=placeholders):
+        for problem in template_problems(text, known, jinja=is_jinja, live=placeholders):
             yield _problem(
                 problem.code,
                 file,

@@ -11,9 +11,9 @@ def test_the_longest_prefix_decides_the_shape_of_an_error() -> None:
 
     error = MiddlewareError("x")
 
-    assert shapes.body("/v1/models", error) == b'{"default":"x"}'
-    assert shapes.body("/api/tags", error) == b'{"api":"x"}'
-    assert shapes.body("/api/runs/1", error) == b'{"runs":"x"}'
+    assert shapes.body({"PATH_INFO": "/v1/models"}, error) == b'{"default":"x"}'
+    assert shapes.body({"PATH_INFO": "/api/tags"}, error) == b'{"api":"x"}'
+    assert shapes.body({"PATH_INFO": "/api/runs/1"}, error) == b'{"runs":"x"}'
 
 
 @pytest.mark.parametrize(

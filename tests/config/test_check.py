@@ -239,9 +239,9 @@ CASES = [
         [error("missing_variable", FAST, "apiKey")],
     ),
     Case(
-        "variable of an example not set",
+        "variable of an example not set, where no user looks first",
         {"Endpoints/examples/E.json": {**ENDPOINT, "apiKey": "${SOME_KEY}"}},
-        [warning("missing_variable", "Endpoints/examples/E.json", "apiKey")],
+        [],
     ),
     Case(
         "variable in the user's folder not set",

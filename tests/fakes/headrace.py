@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.api.options import ServerOptions
-from Middleware.app import Parts, build_parts, create_app
+from Middleware.app import Parts, build_parts, check_everything, create_app
 from Middleware.config.watch import CHECK_SECONDS
 from Middleware.runs.recorder import MemoryRecorder
 from tests.fakes.clock import ShiftedClock
@@ -100,6 +100,10 @@ class Headrace(Live):
         assert '"finish_reason":"stop"' in received.frames[-2], received.frames
         return received.text
 
+    def problems(self) -> list[str]:
+        """What the server tells when it starts."""
+        return [str(problem) for problem in check_everything(self.parts.store)]
+
     def health(self) -> Any:
         return self.ask("GET", "/health").json
 
@@ -140,6 +144,7 @@ class Tree:
                 "endpoint": url,
                 "apiTypeConfigFileName": "OpenAI",
                 "modelNameToSendToAPI": "test-model",
+                "retries": 0,
                 **settings,
             },
         )

@@ -6,21 +6,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from Middleware.api.admission import Keys
 from Middleware.api.answers import Answers
 from Middleware.api.background import Background
+from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
+from Middleware.api.doors.anthropic import anthropic_door
+from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
-from Middleware.api.errors import ErrorShapes
 from Middleware.api.health import health
 from Middleware.api.http_server import HttpServer, bind
 from Middleware.api.pulse import Pulse
 from Middleware.api.site import Site, SiteParts
+from Middleware.api.twins import Twins
+from Middleware.app import error_shapes
 from Middleware.config.problems import Problem
+from Middleware.config.user import User
 from Middleware.core.clock import SystemClock
-from Middleware.wire import openai_chat
+from Middleware.core.errors import UnknownModel
 
 DEADLINE_SECONDS = 10
 CHAT = "/v1/chat/completions"
@@ -37,11 +43,26 @@ def make_site(
     problems: Callable[[], tuple[Problem, ...]] = tuple,
 ) -> Site:
     pulse, background, clock = Pulse(), Background(), SystemClock()
-    delivery = Delivery(answers=answers, pulse=pulse, background=background)
+    delivery = Delivery(
+        answers=answers,
+        pulse=pulse,
+        background=background,
+        twins=Twins(background),
+    )
+    catalogue = Catalogue(
+        listed=lambda _caller: models(),
+        found=lambda name, _caller: _found(models(), name),
+        owner=lambda _model: User(),
+    )
     return Site(
         SiteParts(
-            blueprints=(openai_door(delivery, models, clock), health("1.2.3", problems)),
-            shapes=ErrorShapes(openai_chat.encode_error),
+            blueprints=(
+                openai_door(delivery, catalogue, clock),
+                anthropic_door(delivery),
+                ollama_door(delivery, catalogue, clock),
+                health("1.2.3", problems),
+            ),
+            shapes=error_shapes(),
             pulse=pulse,
             background=background,
             keys=keys or Keys(tuple),
@@ -50,6 +71,13 @@ def make_site(
             max_body_bytes=max_body_bytes,
         )
     )
+
+
+def _found(names: tuple[str, ...], name: str) -> str:
+    for known in names:
+        if name.removesuffix(":latest") in (known, known.partition(":")[2]) or name == known:
+            return known
+    raise UnknownModel(name, tuple(get_close_matches(name, names)))
 
 
 @dataclass

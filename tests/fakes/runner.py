@@ -70,6 +70,9 @@ class FakeAnswer:
     def has_rest(self) -> bool:
         return self.rest_script is not None
 
+    def clamped(self) -> int:
+        return 0
+
     def ignored(self) -> tuple[str, ...]:
         return self.ignored_fields
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from Middleware.config.files import ChosenPreset
-from Middleware.llm.presets import CANONICAL_SAMPLERS, generation_parameters
+from Middleware.llm.presets import CANONICAL_SAMPLERS, generation_parameters, preset_fields
 from Middleware.wire.openai_parameters import OPENAI_FIELDS, SAMPLER_FIELDS
 from tests.llm.setups import api_type, endpoint
 
@@ -54,6 +54,11 @@ ASSEMBLED = [
         {**OPENAI, "maxNewTokensPropertyName": None},
         {},
         warnings=1,
+    ),
+    Assembled(
+        "a script has no length",
+        {"type": "scripted", "maxNewTokensPropertyName": None},
+        {},
     ),
     Assembled(
         "samplers are renamed; unmapped and unknown ones are dropped",
@@ -172,23 +177,24 @@ def test_parameters_are_assembled(case: Assembled, caplog: pytest.LogCaptureFixt
     keys: dict[str, Any] = {"maxContextTokenSize": case.window} if case.window else {}
 
     with caplog.at_level(logging.WARNING):
-        fields = generation_parameters(
-            endpoint(**keys), api_type(**case.type_keys), case.chosen, case.max_tokens
-        )
+        where = endpoint(**keys), api_type(**case.type_keys)
+        chosen = preset_fields(*where, case.chosen)
+        fields = generation_parameters(*where, chosen, case.max_tokens)
 
     assert fields == case.expected
     assert len(caplog.records) == case.warnings
 
 
 def test_a_typo_is_told_with_the_right_name(caplog: pytest.LogCaptureFixture) -> None:
-    generation_parameters(endpoint(), api_type(**LLAMA), samplers(temprature=1), 1)
+    preset_fields(endpoint(), api_type(**LLAMA), samplers(temprature=1))
 
     assert "probably a typo. Did you mean 'temperature'?" in caplog.text
 
 
 def test_the_preset_itself_is_not_changed() -> None:
     native = {"a": {"b": None}}
-    generation_parameters(endpoint(), api_type(), ChosenPreset(native=native), 1)
+    where = endpoint(), api_type()
+    generation_parameters(*where, preset_fields(*where, ChosenPreset(native=native)), 1)
 
     assert native == {"a": {"b": None}}
 

@@ -61,6 +61,10 @@ PHASES = [
     ),
     Phase("while headers and heartbeats have gone out", [node("First")], read=b": "),
     Phase("in a silent first node", SILENT),
+    Phase(
+        "in a silent first node that the run could do without",
+        [node("First", onError="continue", retry={"times": 3}), *LATER],
+    ),
     Phase("in a silent first node, whole", SILENT, stream=False),
     Phase("in a silent first node that has begun to answer", SILENT, stream(delta("Hel"), SILENCE)),
     Phase(
@@ -129,6 +133,31 @@ def test_the_model_is_told_at_once_and_nothing_else_is_asked(
     assert {run["error"] for run in runs} == {runs[-1]["error"]}
     assert case.cancelled[-1] in runs[-1]["error"]
     assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+def test_who_leaves_while_a_category_is_looked_for_gets_no_workflow(
+    tmp_path: Path, streams: bool
+) -> None:
+    routing = {"routingConfig": "desk", "categorizationWorkflow": "Sort"}
+    tree = Tree(tmp_path, maxCategorizationAttempts=3, **routing)
+    tree.write("Routing/desk.json", {"ANY": {"description": "x", "workflow": "Answer"}})
+    tree.own("Sort", [node("First")]).own("Answer", [node("Second", "Later")])
+    with (
+        Upstream([SILENCE]) as model,
+        Upstream(chat("never")) as later,
+        tree.model("Main", model.url).model("Later", later.url).serve() as live,
+    ):
+        with live.connect() as client:
+            client.send_chat(model="tester", stream=streams)
+            asked = model.wait_for(1)
+        assert asked.left.wait(SECONDS)
+        wait_until(live.is_quiet)
+        (run,) = live.finished()
+
+    assert (len(model.asked), later.asked) == (1, [])
+    assert (run["workflow"], run["status"]) == ("Sort", "cancelled")
+    assert "'First'" in run["error"]
 
 
 @pytest.mark.parametrize("level", ["alone", "nested"])

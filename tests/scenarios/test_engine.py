@@ -146,6 +146,26 @@ def test_an_endpoint_is_named_by_whatever_is_known_before_the_node_runs(tmp_path
     assert big.asked[2].json["temperature"] == 0.1
 
 
+def test_what_a_preset_cannot_have_is_told_once_and_not_with_every_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = Tree(tmp_path)
+    tree.write(
+        "ApiTypes/Bare.json", {"type": "openAIChatCompletion", "streamPropertyName": "stream"}
+    )
+    number_of_user = static("1{chat_user_prompt_last_one}")
+    nodes = [number_of_user, answers(maxResponseSizeInTokens="{agent1Output}"), answers("Script")]
+    tree.workflow("assistant", nodes).scripted("Script")
+    bare = {"apiTypeConfigFileName": "Bare", "presetSamplers": {"temperature": 1}}
+    with Upstream(chat("ok")) as model, tree.model("Main", model.url, **bare).serve() as live:
+        for number in ("1", "2", "3"):
+            live.says(stream=False, messages=[{"role": "user", "content": number}])
+
+    told = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
+    assert ["maxNewTokensPropertyName" in line for line in told] == [False, True]
+    assert "'temperature' was left out" in told[0]
+
+
 def test_an_unknown_node_type_runs_as_standard_and_is_told(tmp_path: Path) -> None:
     tree = Tree(tmp_path).workflow("assistant", [answers(type="Standrad")])
     with Upstream(chat("Hello")) as model, tree.model("Main", model.url).serve() as live:

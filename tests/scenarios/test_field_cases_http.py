@@ -224,13 +224,24 @@ CODEX = {
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/responses", "/v1/responses/"])
-def test_c53_a_door_that_is_not_offered_says_so(path: str, tmp_path: Path) -> None:
+def test_c53_codex_is_answered(path: str, tmp_path: Path) -> None:
+    """What its streams hold is told in test_doors_sdk_openai.py."""
     tree = Tree(tmp_path).workflow("assistant", [answers()]).scripted("Main")
     with tree.serve() as live:
         received = live.ask("POST", path, CODEX, Accept="text/event-stream")
 
+    assert received.status == 200
+    assert received.frames[0].startswith("event: response.created\n")
+    assert received.frames[-1].startswith("event: response.completed\n")
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/batches", "/v1/conversation"])
+def test_a_door_that_is_not_offered_says_so(path: str, tmp_path: Path) -> None:
+    with Tree(tmp_path).serve() as live:
+        received = live.ask("POST", path, CODEX)
+
     assert received.status == 404
     error = is_json_error(received)
     assert error["code"] == "route_not_found"
-    assert f"POST {path.rstrip('/')} is not served here" in error["message"]
+    assert f"POST {path} is not served here" in error["message"]
     assert json.loads(received.body).keys() == {"error"}

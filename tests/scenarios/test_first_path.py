@@ -27,3 +27,15 @@ def test_the_same_answer_streamed(tmp_path: Path) -> None:
     assert received.text == "Hello"
     assert received.frames[-1] == "data: [DONE]"
     assert live.runs[0]["status"] == "succeeded"
+
+
+def test_tools_that_no_node_lets_through_are_named_as_ignored(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    tree = Tree(tmp_path).workflow("deaf", [answers()]).workflow("open", [answers(allowTools=True)])
+    with Upstream(chat("ok")) as model, tree.model("Main", model.url).serve() as live:
+        deaf = live.chat(model="deaf", tools=tools, tool_choice="auto")
+        heard = live.chat(model="open", tools=tools, tool_choice="auto")
+
+    assert deaf.headers["x-headrace-ignored"] == "tools, tool_choice"
+    assert "x-headrace-ignored" not in heard.headers
+    assert ["tools" in asked.json for asked in model.asked] == [False, True]

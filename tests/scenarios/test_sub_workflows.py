@@ -1,5 +1,6 @@
 """CustomWorkflow and ConditionalCustomWorkflow, from a client's request to its answer."""
 
+import json
 import statistics
 import threading
 import time
@@ -14,7 +15,18 @@ import pytest
 
 from tests.fakes.clock import ShiftedClock
 from tests.fakes.headrace import Tree, answers, calls, static
-from tests.fakes.upstream import DONE, Asked, Pause, Step, Upstream, chat, delta, stream
+from tests.fakes.upstream import (
+    DONE,
+    Asked,
+    Pause,
+    Step,
+    Upstream,
+    chat,
+    delta,
+    reply,
+    stream,
+    whole,
+)
 from tests.scenarios.modes import both_modes
 
 LAST = delta(finish_reason="stop")
@@ -464,3 +476,48 @@ def test_sixteen_levels_are_enough_for_everybody_who_says_nothing(tmp_path: Path
 
     assert said == "the bottom"
     assert refused.json["error"]["code"] == "workflow_too_deep"
+
+
+# Tools
+
+
+TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
+CALL = {
+    "index": 0,
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "look_up", "arguments": '{"word": "weir"}'},
+}
+
+
+def wants_a_tool(asked: Asked) -> list[Step]:
+    if not asked.json["stream"]:
+        return whole(reply("Wait.", "tool_calls", tool_calls=[CALL]))
+    finish = delta(finish_reason="tool_calls")
+    return stream(delta("Wait."), delta(tool_calls=[CALL]), finish, DONE)
+
+
+@both_modes
+def test_a_tool_call_of_a_grandchild_reaches_the_client_and_is_text_for_later_nodes(
+    tmp_path: Path, stream: bool
+) -> None:
+    tree = Tree(tmp_path)
+    tree.own("Grandchild", [answers(allowTools=True)])
+    tree.own("Child", [calls("Grandchild", is_responder=True), static("<{agent1Output}>")])
+    tree.workflow("assistant", [calls("Child", is_responder=True), static("[{agent1Output}]")])
+    with Upstream(wants_a_tool) as model, tree.model("Main", model.url).serve() as live:
+        received = live.chat(model="assistant", stream=stream, tools=[TOOL])
+        outputs = [live.outputs(name)[-1] for name in ("Child", "_DefaultWorkflow")]
+
+    choices = (
+        [json.loads(frame[6:])["choices"][0] for frame in received.frames[:-1]]
+        if stream
+        else received.json["choices"]
+    )
+    parts = [choice["delta" if stream else "message"] for choice in choices]
+    (called,) = [call for part in parts for call in part.get("tool_calls") or ()]
+    assert model.asked[0].json["tools"] == [TOOL]
+    assert called["function"] == CALL["function"]
+    assert "".join(part.get("content") or "" for part in parts) == "Wait."
+    assert choices[-1]["finish_reason"] == "tool_calls"
+    assert outputs == ["<Wait.>", "[Wait.]"]

@@ -23,7 +23,7 @@ BODIES = [
     Body("fastapi, validation", b'{"detail":[{"msg":"a"},{"msg":"b"}]}', "a; b"),
     Body("vllm", b'{"object":"error","message":"slow down","code":429}', "slow down"),
     Body("an error inside an error", b'{"error":{"error":{"message":"deep"}}}', "deep"),
-    Body("no json", b" <h1>Bad Gateway</h1> ", "<h1>Bad Gateway</h1>"),
+    Body("no json", b" <h1>Bad <b>Gateway</b></h1> ", "Bad Gateway"),
     Body("nothing", b"", ""),
     Body("null", b"null", ""),
     Body("half a surrogate pair", rb'{"error":"\ud800"}', "\ufffd"),

@@ -1,19 +1,19 @@
-"""OpenAI's chat completions and model list. Routes only: the shapes are in ``wire``."""
+"""OpenAI's chat and text completions, and model list. Routes only: the shapes are in ``wire``."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
+from typing import Any
 
-import orjson
 from flask import Blueprint, Response, request
 
+from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
-from Middleware.api.errors import JSON
+from Middleware.api.doors.common import EVENT_STREAM, json_body, json_response, wants_no_tools
 from Middleware.core.clock import Clock
-from Middleware.core.errors import MiddlewareError, UnknownModel
+from Middleware.core.errors import MiddlewareError
 from Middleware.core.events import Event, Finish, Reply
 from Middleware.core.messages import ChatRequest
-from Middleware.wire import openai_chat
-from Middleware.wire.bodies import parse_json_object, write_json
+from Middleware.wire import anthropic_messages, openai_chat, openai_completions
+from Middleware.wire.bodies import write_json
 from Middleware.wire.models_list import encode_model, encode_models
 
 
@@ -52,8 +52,7 @@ class ChatFormat:
     """See :class:`AnswerFormat`."""
 
     name = "openaichatcompletion"
-    # Without exactly this type Open WebUI waits for ever (clients.md §2.1).
-    stream_type = "text/event-stream; charset=utf-8"
+    stream_type = EVENT_STREAM
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,35 +66,104 @@ class ChatFormat:
         return write_json(openai_chat.encode_error(error))
 
 
-def openai_door(
-    delivery: Delivery, models: Callable[[], tuple[str, ...]], clock: Clock
-) -> Blueprint:
-    """``models`` gives the names that are listed now."""
+class CompletionFormat:
+    """The same for ``/v1/completions``."""
+
+    name = "openaicompletion"
+    stream_type = EVENT_STREAM
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def encoder(
+        self, asked: ChatRequest, *, request_id: str, model: str
+    ) -> openai_completions.AnswerStream:
+        return openai_completions.AnswerStream(
+            f"cmpl-{request_id}",
+            int(self._clock.timestamp()),
+            model,
+            include_usage=asked.include_usage,
+        )
+
+    def error_body(self, error: MiddlewareError) -> bytes:
+        return write_json(openai_completions.encode_error(error))
+
+
+def openai_door(delivery: Delivery, catalogue: Catalogue, clock: Clock) -> Blueprint:
+    """Chats, texts and the list of models. Embeddings have a door of their own."""
     door = Blueprint("openai", __name__)
-    chat = ChatFormat(clock)
+    _add_chats(door, delivery, catalogue, clock)
+    _add_models(door, catalogue, clock)
+    return door
+
+
+def _add_chats(door: Blueprint, delivery: Delivery, catalogue: Catalogue, clock: Clock) -> None:
+    chat, completion = ChatFormat(clock), CompletionFormat(clock)
 
     @door.post("/v1/chat/completions")
     @door.post("/chat/completions")
     def chat_completions() -> Response:
         """A chat, streamed or whole."""
-        body = parse_json_object(request.environ["wsgi.input"].read())
-        return delivery.send(openai_chat.parse_request(body), chat)
+        asked = openai_chat.parse_request(json_body())
+        if wants_no_tools(asked, catalogue):
+            return json_response(_no_tools(asked.model, int(clock.timestamp())))
+        return delivery.send(asked, chat)
 
+    @door.post("/v1/completions")
+    @door.post("/completions")
+    def completions() -> Response:
+        """A text to go on from, which may hold the tags of a conversation."""
+        body = json_body()
+        by_default = body.get("stream") is None and _streams(catalogue, body.get("model"))
+        asked = openai_completions.parse_request(body, stream_by_default=by_default)
+        return delivery.send(asked, completion)
+
+
+def _streams(catalogue: Catalogue, model: Any) -> bool:
+    """The user's ``completionsStreamByDefault``; who is meant by a wrong model is said later."""
+    if model is not None and not isinstance(model, str):
+        return False
+    try:
+        return catalogue.owner(model or "").completions_stream_by_default
+    except MiddlewareError:
+        return False
+
+
+def _no_tools(model: str, created: int) -> dict[str, Any]:
+    """What Open WebUI is told when it asks which tools to call: none."""
+    message = {"role": "assistant", "content": None, "tool_calls": list[Any]()}
+    return {
+        "id": f"chatcmpl-opnwui-tool-{created}",
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}
+        ],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    }
+
+
+def _add_models(door: Blueprint, catalogue: Catalogue, clock: Clock) -> None:
     @door.get("/v1/models")
     @door.get("/models")
     def list_models() -> Response:
         """The names that ``model`` may have, one for each shared workflow."""
-        listed = encode_models(models(), int(clock.timestamp()))
-        return Response(orjson.dumps(listed), content_type=JSON)
+        encode: Callable[..., dict[str, Any]] = encode_models
+        if is_anthropic(request.environ):
+            encode = anthropic_messages.encode_models
+        return json_response(encode(catalogue.names(), int(clock.timestamp())))
 
     @door.get("/v1/models/<path:model>")
     @door.get("/models/<path:model>")
     def show_model(model: str) -> Response:
-        """One of them, or 404 with the nearest names."""
-        names = models()
-        name = model if model in names else model.removesuffix(":latest")
-        if name not in names:
-            raise UnknownModel(model, tuple(get_close_matches(model, names, n=3)))
-        return Response(orjson.dumps(encode_model(name, int(clock.timestamp()))), content_type=JSON)
+        """One of them, or an alias; 404 with the nearest names for others."""
+        encode = encode_model
+        if is_anthropic(request.environ):
+            encode = anthropic_messages.encode_model
+        return json_response(encode(catalogue.find(model), int(clock.timestamp())))
 
-    return door
+
+def is_anthropic(environ: Any) -> bool:
+    """Anthropic's clients say which version of its interface they speak, on shared paths too."""
+    return "HTTP_ANTHROPIC_VERSION" in environ

@@ -4,24 +4,22 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from Middleware.core.cancellation import CancelToken
-from Middleware.core.errors import BackendError
-from Middleware.core.events import Event, replay
+from Middleware.core.events import Event
 from Middleware.core.messages import Message
 from Middleware.llm.addresses import parse_address
 from Middleware.llm.backend import BackendSetup, Kind, ModelRequest, backend_types
 from Middleware.llm.client_parameters import ClientParameters
 from Middleware.llm.credentials import bearer_headers, voice_of
 from Middleware.llm.injection import injection_of
-from Middleware.llm.transport import Answer, Transport
-from Middleware.wire.backend_errors import BackendVoice
+from Middleware.llm.reading import Reading, stream_events, whole_events
+from Middleware.llm.structured_output import constrain
+from Middleware.llm.transport import Transport
 from Middleware.wire.bodies import write_json
-from Middleware.wire.framing import SseDecoder
 from Middleware.wire.openai_chat_call import MessageRules, encode_messages
-from Middleware.wire.openai_chat_stream import StreamParser, looks_whole, parse_reply
+from Middleware.wire.openai_chat_stream import StreamParser, parse_reply
 
 _PATH: Final = "/v1/chat/completions"
-_PATIENCE_SECONDS: Final = 2.0
-"""How long token counts and the end marker may take once the answer itself is complete."""
+_READING: Final = Reading(parser=StreamParser, parse_reply=parse_reply)
 
 
 @backend_types.register("openAIChatCompletion", "openAIApiChatImageSpecific")
@@ -30,6 +28,7 @@ class OpenAIChatBackend:
         endpoint, api_type = setup.endpoint, setup.api_type
         file = f"Endpoints/{endpoint.name}.json"
         address = parse_address(endpoint.endpoint, _PATH, file=file)
+        self.origin = address.origin
         self._voice = voice_of(endpoint, address)
         self._transport = Transport(
             self._voice,
@@ -44,6 +43,8 @@ class OpenAIChatBackend:
         self._rules = MessageRules(endpoint.supports_developer_role, endpoint.strict_content)
         self._inject = injection_of(endpoint)
         self._client = ClientParameters(endpoint, api_type)
+        self._name = endpoint.name
+        self._rule = api_type.structured_output
         self._stream_key = api_type.stream_property_name
         self._asks_for_usage = api_type.stream_usage and self._stream_key is not None
 
@@ -59,11 +60,11 @@ class OpenAIChatBackend:
         body = write_json(self._payload(request))
         if request.stream:
             with self._transport.post(body, cancel) as answer:
-                yield from stream_events(answer, self._voice)
+                yield from stream_events(answer, self._voice, _READING)
             return
         with self._transport.post(body, cancel) as answer:
-            whole = answer.rest()
-        yield from replay(parse_reply(whole, self._voice))
+            events = whole_events(answer, self._voice, _READING)
+        yield from events
 
     def _payload(self, request: ModelRequest) -> dict[str, Any]:
         """In the order of precedence of config-files §13.1: parameters win over what is ours."""
@@ -87,36 +88,6 @@ class OpenAIChatBackend:
             payload["tools"] = request.tools
             if request.tool_choice is not None:
                 payload["tool_choice"] = request.tool_choice
+        if request.schema is not None and self._rule is not None:
+            constrain(payload, self._rule, request.schema, self._name)
         return payload
-
-
-def stream_events(answer: Answer, voice: BackendVoice) -> Iterator[Event]:
-    """Events as their bytes arrive, also when the server sends one JSON text in place of them."""
-    data = answer.read()
-    while data and data.isspace():
-        data = answer.read()
-    if looks_whole(data):
-        yield from replay(parse_reply(data + answer.rest(), voice))
-        return
-    decoder, parser, beginning = SseDecoder(), StreamParser(voice), data
-    while data:
-        for payload in decoder.feed(data):
-            yield from parser.feed(payload)
-        if parser.done:
-            answer.drain()
-            break
-        data = _late(answer) if parser.complete else answer.read()
-    for payload in decoder.close():
-        yield from parser.feed(payload)
-    if not parser.heard:
-        raise voice.no_json(beginning)
-    yield from parser.finish()
-
-
-def _late(answer: Answer) -> bytes:
-    """What still comes after the answer is complete. Nothing that goes wrong now can spoil it."""
-    answer.hurry(_PATIENCE_SECONDS)
-    try:
-        return answer.read()
-    except BackendError:
-        return b""

@@ -5,7 +5,7 @@ without any model, for demonstrations and for tests. The same request always get
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -112,25 +112,7 @@ class ScriptedBackend:
         return frozenset()
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
-        cancel.check()
-        text = _last_user_text(request)
-        reply = self._reply_to(text)
-        if reply.delay_ms:
-            cancel.wait(reply.delay_ms / 1000)
-        for said, event in enumerate(_words(reply, text)):
-            if reply.fail is not None and said >= reply.fail.after_tokens:
-                break
-            if said and reply.token_delay_ms:
-                cancel.wait(reply.token_delay_ms / 1000)
-            cancel.check()
-            yield event
-        if reply.fail is not None:
-            self._fail(reply.fail)
-        calls = _calls(reply, len(request.messages))
-        yield from calls
-        yield Finish(
-            finish_reason(reply.finish_reason, bool(calls)), _usage(request, reply, text, calls)
-        )
+        yield from spoken(self._reply_to(last_user_text(request)), request, self._voice, cancel)
 
     def _reply_to(self, text: str) -> ScriptedReply:
         for rule in self._rules:
@@ -146,10 +128,6 @@ class ScriptedBackend:
             where="rules",
             remedy='Add `"default": {"reply": "..."}`.',
         )
-
-    def _fail(self, failure: ScriptedFailure) -> NoReturn:
-        message = failure.message or "This failure was scripted."
-        raise self._voice.refused(failure.status, b"", reason=message)
 
     def _rule(self, raw: Mapping[str, Any], index: int) -> _Rule:
         rule = self._checked(ScriptedRule, raw, f"rules[{index}]")
@@ -190,7 +168,32 @@ class ScriptedBackend:
         return script
 
 
-def _last_user_text(request: ModelRequest) -> str:
+def spoken(
+    reply: ScriptedReply, request: ModelRequest, voice: BackendVoice, cancel: CancelToken
+) -> Iterator[Event]:
+    """A reply as a model would give it: its events, its pauses, its failure."""
+    cancel.check()
+    text = last_user_text(request)
+    if reply.delay_ms:
+        cancel.wait(reply.delay_ms / 1000)
+    for said, event in enumerate(_words(reply, text)):
+        if reply.fail is not None and said >= reply.fail.after_tokens:
+            break
+        if said and reply.token_delay_ms:
+            cancel.wait(reply.token_delay_ms / 1000)
+        cancel.check()
+        yield event
+    if reply.fail is not None:
+        message = reply.fail.message or "This failure was scripted."
+        raise voice.refused(reply.fail.status, b"", reason=message)
+    calls = _calls(reply, len(request.messages))
+    yield from calls
+    yield Finish(
+        finish_reason(reply.finish_reason, bool(calls)), _usage(request, reply, text, calls)
+    )
+
+
+def last_user_text(request: ModelRequest) -> str:
     for message in reversed(request.messages):
         if message.role == "user":
             return message.content

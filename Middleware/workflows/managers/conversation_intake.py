@@ -4,12 +4,14 @@ import re
 from dataclasses import dataclass, replace
 
 from Middleware.config.models import User
+from Middleware.config.paths import is_plain_name
 from Middleware.core.errors import MalformedRequest
 from Middleware.core.messages import Message
 
 _TAG = re.compile(r"\[DiscussionId\](.*?)\[/DiscussionId\]")
 _TAG_START = "[DiscussionId]"
 _ROLE_PREFIXES = {"user": "User: ", "assistant": "Assistant: "}
+_ENCODED_SEPARATOR = re.compile("%(2f|5c)", re.IGNORECASE)
 _LONGEST_ID = 200
 
 
@@ -22,6 +24,8 @@ class Conversation:
     filler: Message | None
     """The ``Assistant:`` that a model is to go on from. It is no part of the conversation:
     variables and counts leave it out (workflow-engine S13)."""
+    chore: bool = False
+    """It is one that a front end has with itself: no turn of a conversation."""
 
 
 def take_in(messages: tuple[Message, ...], user: User, given_id: str | None) -> Conversation:
@@ -59,9 +63,10 @@ def _filler(messages: tuple[Message, ...], user: User) -> Message | None:
 def is_safe_id(discussion_id: str) -> bool:
     """Whether an id may name a folder: one flat path component (memory-and-state §1, C-37)."""
     return (
-        0 < len(discussion_id) <= _LONGEST_ID
-        and discussion_id not in {".", ".."}
-        and not any(character in "/\\:\0" for character in discussion_id)
+        len(discussion_id) <= _LONGEST_ID
+        # Names of chats often end with a dot; what is nothing but dots leads elsewhere.
+        and is_plain_name(discussion_id.rstrip(" ."))
+        and not _ENCODED_SEPARATOR.search(discussion_id)
     )
 
 
@@ -71,7 +76,8 @@ def _checked(given_id: str | None) -> str | None:
     if not is_safe_id(given_id):
         raise MalformedRequest(
             "conversation_id",
-            f"must be 1 to {_LONGEST_ID} characters without / \\ : and not . or ..",
+            f"must be 1 to {_LONGEST_ID} characters that can name a folder: without / \\ : or "
+            "control characters, and no name of a device or of a parent folder",
         )
     return given_id
 

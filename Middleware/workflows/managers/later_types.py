@@ -11,16 +11,10 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 
 _LISTED = """
-    ArithmeticProcessor ChatSummaryMemoryGatheringTool Conditional ContextCompactor
-    ConversationChunkProcessor ConversationMemory ConversationalKeywordSearchPerformerTool
-    CurlCommand DelimitedChunker FullChatSummary GetCurrentMemoryFromFile
-    GetCurrentStateDocument GetCurrentSummaryFromFile GetCustomFile ImageProcessor JsonExtractor
-    MCPToolCall MemoryKeywordSearchPerformerTool OfflineResearcherApiDeepResearch
-    OfflineResearcherApiQuickSearch OfflineWikiApiBestFullArticle OfflineWikiApiFullArticle
-    OfflineWikiApiPartialArticle OfflineWikiApiTopNFullArticles PythonModule QualityMemory
-    RecentMemory RecentMemorySummarizerTool SaveCustomFile SlowButQualityRAG TagTextExtractor
-    VectorMemorySearch WebFetch WorkflowLock WriteCurrentSummaryToFileAndReturnIt
-    chatSummarySummarizer
+    ChatSummaryMemoryGatheringTool ContextCompactor ConversationMemory FullChatSummary
+    GetCurrentMemoryFromFile GetCurrentStateDocument GetCurrentSummaryFromFile QualityMemory
+    RecentMemory RecentMemorySummarizerTool VectorMemorySearch
+    WriteCurrentSummaryToFileAndReturnIt chatSummarySummarizer
 """
 _NAMES = frozenset(_LISTED.split())
 

@@ -13,9 +13,6 @@ from Middleware.config.validation import problems_of
 from Middleware.core.registry import nearest
 from Middleware.workflows.handlers.base.node_handler import NodeType, node_types
 from Middleware.workflows.handlers.base.node_options import NodeOptions, known_keys
-from Middleware.workflows.handlers.impl.sub_workflow_handler import (
-    ConditionalCustomWorkflowOptions,
-)
 from Middleware.workflows.managers.later_types import later_type
 from Middleware.workflows.models.error_policy import ErrorPolicy
 from Middleware.workflows.models.workflow import Node
@@ -60,8 +57,6 @@ def parse_node(raw: Mapping[str, Any], spot: Spot) -> Node | list[Problem]:
         return list(problems_of(error, spot.source.file, spot.place))
     if kind.options is not NodeOptions:
         _warn_of_unknown_keys(raw, kind.options, spot)
-    if isinstance(options, ConditionalCustomWorkflowOptions):
-        _warn_of_lost_overrides(options, spot)
     return Node(
         id=spot.id,
         position=spot.index + 1,
@@ -178,18 +173,4 @@ def _warn_of_unknown_keys(raw: Mapping[str, Any], options: type[NodeOptions], sp
                 key,
                 "this key is not known and has no effect.",
                 f"Did you mean {close!r}?",
-            )
-
-
-def _warn_of_lost_overrides(options: ConditionalCustomWorkflowOptions, spot: Spot) -> None:
-    """Override keys are looked up capitalised: other spellings are never found (decisions §5)."""
-    for key in options.route_overrides or {}:
-        if key != key.strip().capitalize():
-            spot.warn(
-                "override_never_found",
-                f"routeOverrides.{key}",
-                f"routes are looked up with the first letter upper case and the others lower "
-                f"case, so {key!r} is never found.",
-                f"Write {key.strip().capitalize()!r}, or set routeOverridesLookup to "
-                f"'caseInsensitive' in the user file.",
             )

@@ -2,28 +2,36 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from Middleware.config.selection import Selection, select
+from Middleware.config.files import Snapshot
+from Middleware.config.models import User
+from Middleware.config.selection import Selection, own_model, require_own, select
 from Middleware.config.store import ConfigStore
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.clock import Clock, SystemClock
-from Middleware.core.errors import MiddlewareError
+from Middleware.core.errors import ConfigError, MiddlewareError
 from Middleware.core.events import Event, Finish, TextDelta, Usage
-from Middleware.core.messages import Caller, ChatRequest, Message
-from Middleware.llm.pool import BackendPool
+from Middleware.core.messages import Caller, ChatRequest
 from Middleware.runs.recorder import Recorder
-from Middleware.workflows.managers.conversation_intake import Conversation, take_in
+from Middleware.workflows.managers import liveness
+from Middleware.workflows.managers.chores import is_chore
+from Middleware.workflows.managers.conversation_intake import Conversation, is_safe_id, take_in
+from Middleware.workflows.managers.liveness import LivenessCall, cleaned, kept_alive
 from Middleware.workflows.managers.routing import route
+from Middleware.workflows.managers.workflow_catalog import ENTRY_WORKFLOW as ENTRY_WORKFLOW
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.early_end import RunEndsEarly
-from Middleware.workflows.models.request_scope import ClientParameters, RequestScope
+from Middleware.workflows.models.request_scope import (
+    TOOLS,
+    Backends,
+    ClientParameters,
+    RequestScope,
+)
 from Middleware.workflows.models.server_parts import ServerParts
 from Middleware.workflows.models.workflow_call import WorkflowCall
 
 logger = logging.getLogger(__name__)
-
-ENTRY_WORKFLOW = "_DefaultWorkflow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +47,8 @@ class Answer:
     events: Iterator[Event]
     rest: Callable[[], None]
     has_rest: Callable[[], bool]
+    clamped: Callable[[], int]
+    """How many messages the context clamp has left out, for the header; asked as ``ignored`` is."""
     ignored: Callable[[], tuple[str, ...]]
     """Fields of the request that nobody used, for the header; asked when headers go out."""
     heartbeat_seconds: float
@@ -58,6 +68,10 @@ class RequestInfo:
     """Whose key it was; None where no keys are demanded."""
     api_key: str | None = field(default=None, repr=False)
     """The key itself: it separates what is remembered of different people (front-doors §2.1)."""
+    front_end_id: str | None = None
+    """From a front end's own header; counts where the user allows it (decisions §9)."""
+    session: str | None = None
+    """Of a coding agent: groups its runs, but is no conversation (decisions §9)."""
 
 
 class RequestRunner:
@@ -66,7 +80,7 @@ class RequestRunner:
     def __init__(
         self,
         store: ConfigStore,
-        backends: BackendPool,
+        backends: Backends,
         recorder: Recorder,
         clock: Clock | None = None,
         server: ServerParts | None = None,
@@ -80,13 +94,67 @@ class RequestRunner:
     def answer(self, asked: ChatRequest, info: RequestInfo) -> Answer:
         """Start a run; nothing of it has happened when this returns.
 
-        Raises UnknownModel, MalformedRequest, ConfigError.
+        Raises UnknownModel, KeyNotAllowed, MalformedRequest, ConfigError.
         """
-        selection = select(self._store, asked.model)
+        selection = select(self._store, asked.model or own_model(self._store, info.caller))
+        require_own(info.caller, selection)
         config = self._store.snapshot(selection.user)
-        named = info.conversation_id or _named_id(asked)
-        conversation = take_in(asked.messages, config.user, named)
-        scope = RequestScope(
+        alive = self._liveness(config)
+        messages = cleaned(asked.messages, alive) if alive else asked.messages
+        named = info.conversation_id or _named_id(asked) or _front_end_id(info, config.user)
+        conversation = take_in(messages, config.user, named)
+        if is_chore(asked):
+            conversation = replace(conversation, discussion_id=None, chore=True)
+        scope = replace(
+            self._scope(config, conversation, info),
+            tools=asked.tools,
+            tool_choice=asked.tool_choice,
+            parameters=ClientParameters(asked.parameters),
+        )
+        events = _events(scope, selection, conversation, asked)
+        if alive and asked.stream and info.door in liveness.DOORS:
+            events = kept_alive(events, alive, lambda: scope.totals.keeps_alive, info.request_id)
+        return Answer(
+            model=selection.served_name,
+            events=events,
+            rest=lambda: _rest(events, info.request_id),
+            has_rest=lambda: scope.totals.unfinished,
+            clamped=lambda: scope.totals.dropped_messages,
+            ignored=lambda: _ignored(scope, asked),
+            heartbeat_seconds=config.user.heartbeat_seconds,
+            conversation_id=conversation.discussion_id,
+        )
+
+    def _liveness(self, config: Snapshot) -> LivenessCall | None:
+        value = config.user.liveness_tool_call
+        if value is None:
+            return None
+        call = LivenessCall.parse(value)
+        if call is None:
+            self._store.warn_once(
+                f"Users/{config.user.name}: `livenessToolCall` names no `toolName`; it is off."
+            )
+        return call
+
+    def run_workflow(
+        self, call: WorkflowCall, info: RequestInfo, user: str | None = None
+    ) -> Iterator[Event]:
+        """Run one workflow by its name, as the terminal and the test runner do.
+
+        ``user`` None is the default user. Raises as :meth:`answer` does.
+        """
+        config = self._store.snapshot(user)
+        conversation = take_in(tuple(call.messages), config.user, info.conversation_id)
+        scope = self._scope(config, conversation, info)
+        call = replace(
+            call, messages=conversation.messages, discussion_id=conversation.discussion_id
+        )
+        return WorkflowManager(call, scope).events()
+
+    def _scope(
+        self, config: Snapshot, conversation: Conversation, info: RequestInfo
+    ) -> RequestScope:
+        return RequestScope(
             config=config,
             backends=self._backends,
             request_id=info.request_id,
@@ -95,49 +163,21 @@ class RequestRunner:
             api_key=info.api_key,
             recorder=self._recorder,
             clock=self._clock,
-            tools=asked.tools,
-            tool_choice=asked.tool_choice,
-            parameters=ClientParameters(asked.parameters),
             filler=conversation.filler,
             server=self._server,
             door=info.door,
         )
-        events = _events(scope, selection, conversation, asked)
-        return Answer(
-            model=selection.served_name,
-            events=events,
-            rest=lambda: _rest(events, info.request_id),
-            has_rest=lambda: scope.totals.unfinished,
-            ignored=lambda: (*scope.parameters.unused(), *asked.unknown_fields),
-            heartbeat_seconds=config.user.heartbeat_seconds,
-            conversation_id=conversation.discussion_id,
-        )
 
-    def run_workflow(
-        self, workflow: str, folder: str | None, messages: tuple[Message, ...], cancel: CancelToken
-    ) -> Iterator[Event]:
-        """Run one workflow by its name, as the terminal does: the default user's, streamed."""
-        config = self._store.snapshot()
-        conversation = take_in(messages, config.user, None)
-        scope = RequestScope(
-            config=config,
-            backends=self._backends,
-            request_id=self._clock.new_id(),
-            cancel=cancel,
-            recorder=self._recorder,
-            clock=self._clock,
-            filler=conversation.filler,
-            server=self._server,
-            door="terminal",
-        )
-        call = WorkflowCall(
-            workflow=workflow,
-            folder=folder,
-            messages=conversation.messages,
-            discussion_id=conversation.discussion_id,
-            streaming=True,
-        )
-        return WorkflowManager(call, scope).events()
+
+def _ignored(scope: RequestScope, asked: ChatRequest) -> tuple[str, ...]:
+    """What nobody has used so far: sampling fields, tools that no node let through, and fields
+    that nothing here knows."""
+    tools = [
+        name
+        for name, value in (("tools", asked.tools), ("tool_choice", asked.tool_choice))
+        if value and TOOLS not in scope.parameters.used
+    ]
+    return (*scope.parameters.unused(), *tools, *asked.unknown_fields)
 
 
 def _events(
@@ -170,11 +210,33 @@ def _chosen(
 ) -> tuple[str, str | None]:
     """Model name, else the user's custom workflow, else routing (workflow-engine §2)."""
     user = scope.config.user
+    if conversation.chore and user.chore_workflow:
+        return _of_chores(scope.config)
     if selection.workflow is not None:
         return ENTRY_WORKFLOW, selection.folder
     if user.custom_workflow_override:
         return user.custom_workflow, None
     return route(scope, conversation.messages, conversation.discussion_id), None
+
+
+def _of_chores(config: Snapshot) -> tuple[str, str | None]:
+    """``choreWorkflow``: one in the user's folder, else a shared one."""
+    name = config.user.chore_workflow
+    shared = config.shared_workflow(name)
+    if shared is not None:
+        try:
+            config.workflow_file(name)
+        except ConfigError:
+            return ENTRY_WORKFLOW, shared
+    return name, None
+
+
+def _front_end_id(info: RequestInfo, user: User) -> str | None:
+    """One that cannot name a folder is not refused: the person at the front end cannot change it
+    (Open WebUI's temporary chats are called ``local:...``).
+    """
+    found = info.front_end_id if user.conversation_id_from_front_end else None
+    return found if found is not None and is_safe_id(found) else None
 
 
 def _named_id(asked: ChatRequest) -> str | None:

@@ -1,8 +1,13 @@
 """Finds a workflow and loads it. Parsed once by the file cache, again when the file changes."""
 
 from Middleware.config.files import Snapshot
+from Middleware.core.errors import ConfigError
+from Middleware.core.registry import nearest
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Workflow
+
+ENTRY_WORKFLOW = "_DefaultWorkflow"
+"""The file of a shared workflow that runs when its folder is named."""
 
 
 def load_workflow(config: Snapshot, name: str, folder: str | None = None) -> Workflow:
@@ -11,3 +16,28 @@ def load_workflow(config: Snapshot, name: str, folder: str | None = None) -> Wor
     Raises ConfigError naming the file and what is wrong with it, or the nearest name.
     """
     return config.load(config.workflow_file(name, folder), parse_workflow)
+
+
+def find_workflow(config: Snapshot, name: str) -> tuple[str | None, str]:
+    """``folder/name``, the name of a shared workflow, or a file of the user's own folder.
+
+    Raises ConfigError with the nearest name when there is neither.
+    """
+    folder, _, workflow = name.rpartition("/")
+    if folder:
+        return folder, workflow
+    shared = config.shared_workflow(name)
+    if shared is not None:
+        return shared, ENTRY_WORKFLOW
+    try:
+        config.workflow_file(name)
+    except ConfigError as error:
+        known = config.shared_workflows()
+        close = nearest(name, known)
+        raise ConfigError(
+            f"There is no workflow {name!r}.",
+            remedy=f"Did you mean {close!r}?"
+            if close
+            else f"There are: {', '.join(known) or 'none'}; others are called folder/name.",
+        ) from error
+    return None, name

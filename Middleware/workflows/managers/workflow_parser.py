@@ -1,6 +1,7 @@
 """A workflow file becomes a :class:`Workflow`; what is odd about it is reported on the way."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from Middleware.config.files import Source
@@ -57,7 +58,10 @@ def _parts(raw: Any, source: Source) -> tuple[Sequence[Any], Variables]:
     if isinstance(raw, list):
         entries, variables = raw, {}
     elif isinstance(raw, Mapping):
-        entries = raw.get("nodes", [])
+        if "nodes" not in raw:
+            # Settings of memory nodes are such files, and lie among workflows.
+            raise BrokenFile((replace(_no_node(source), code="no_nodes"),))
+        entries = raw["nodes"]
         variables = {key: value for key, value in raw.items() if key != "nodes"}
     else:
         raise BrokenFile(
@@ -66,10 +70,12 @@ def _parts(raw: Any, source: Source) -> tuple[Sequence[Any], Variables]:
     if not isinstance(entries, list):
         raise BrokenFile((_mistake(source, "nodes", "must be a list of nodes."),))
     if not entries:
-        raise BrokenFile(
-            (_mistake(source, "nodes", "there is no node to run.", "Add at least one node."),)
-        )
+        raise BrokenFile((_no_node(source),))
     return entries, variables
+
+
+def _no_node(source: Source) -> Problem:
+    return _mistake(source, "nodes", "there is no node to run.", "Add at least one node.")
 
 
 def _nodes(entries: Sequence[Any], source: Source) -> list[Node]:

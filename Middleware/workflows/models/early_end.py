@@ -14,3 +14,6 @@ class RunEndsEarly(MiddlewareError):
     status = 409
     code = "run_ended_early"
     should_retry = False
+
+    def locate(self, workflow: str, node: str) -> None:
+        """The place is nobody's mistake, and the client need not know it."""

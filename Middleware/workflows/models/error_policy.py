@@ -1,6 +1,6 @@
 """What happens when a node fails (design §6)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from Middleware.core.errors import (
     ServerStopping,
     WorkflowError,
 )
+from Middleware.llm.failover import Backup
 from Middleware.workflows.models.early_end import RunEndsEarly
 
 OnError: TypeAlias = Literal["fail", "continue", "value", "route"]
@@ -46,7 +47,8 @@ NO_POLICY = ErrorPolicy()
 
 
 class Tries:
-    """The tries of one execution of a node: its own endpoint again, then the others."""
+    """The tries of one execution of a node: its endpoint again, then the backups that endpoint
+    files name, then the node's own other endpoints."""
 
     def __init__(self, policy: ErrorPolicy) -> None:
         self._policy = policy
@@ -54,19 +56,35 @@ class Tries:
         self._others: Iterator[str] = iter(policy.fallback_endpoints)
         self.endpoint: str | None = None
         """The endpoint of this try; None is the node's own."""
+        self.preset: str | None = None
+        """The preset of this try; None is the node's own."""
+        self.tried: set[str] = set()
+        """Endpoints whose backups were asked."""
 
-    def again(self, error: BaseException, cancel: CancelToken) -> bool:
-        """Whether to try once more. Waits first; raises when the run is cancelled meanwhile."""
+    def again(
+        self,
+        error: BaseException,
+        cancel: CancelToken,
+        backup: Callable[[], Backup | None] = lambda: None,
+    ) -> bool:
+        """Whether to try once more. Waits first; raises when the run is cancelled meanwhile.
+
+        ``backup`` tells who stands in for the endpoint that failed.
+        """
         if not is_fault(error):
             return False
         if self._left > 0 and is_worth_repeating(error):
             self._left -= 1
             cancel.wait(self._policy.delay_seconds)
             return True
+        stand_in = backup()
+        if stand_in is not None:
+            self.endpoint, self.preset = stand_in.endpoint, stand_in.preset or self.preset
+            return True
         other = next(self._others, None) if is_of_the_endpoint(error) else None
         if other is None:
             return False
-        self.endpoint = other
+        self.endpoint, self.preset = other, None
         return True
 
 

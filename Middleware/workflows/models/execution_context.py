@@ -34,11 +34,16 @@ class ExecutionContext:
     config: Any
     stream: bool = False
     """True only for the responder of a streaming request."""
+    responds: bool = False
+    """Whether it is the responder of its run, whoever started that."""
     answers_client: bool = False
     """True for the node whose words the client sees, streamed or whole (decisions §4)."""
     non_responder: bool | None = None
     """The caller's word for this whole run (workflow-engine §4)."""
     messages: Sequence[Message] = ()
+    """The conversation as it was said: what sub-workflows get and memories are made of."""
+    stamp: Callable[[Sequence[Message]], Sequence[Message]] | None = None
+    """Puts times in front of messages, for a node whose model is to see them."""
     agent_inputs: Mapping[str, Any] = field(default_factory=dict)
     """``agent1Input`` ... as the parent handed them over."""
     agent_outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +68,11 @@ class ExecutionContext:
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None = None
     """Of a Parallel node: runs its branches, and gives the id and output of each one's last
     node, in the order of the file."""
+
+    @property
+    def messages_for_model(self) -> Sequence[Message]:
+        """The conversation as this node's model is to see it."""
+        return self.messages if self.stamp is None else self.stamp(self.messages)
 
     def render(self, text: Any) -> str:
         """Fill in the variables of a content field; non-text is made text first."""

@@ -3,20 +3,25 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from Middleware.config.files import Snapshot
+from Middleware.config.models import Endpoint
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.clock import Clock, SystemClock
 from Middleware.core.errors import WorkflowTooDeep
 from Middleware.core.events import Usage
 from Middleware.core.messages import Caller, Message
-from Middleware.llm.pool import BackendPool
+from Middleware.llm.backend import Backend
 from Middleware.runs.recorder import Recorder, Silent
 from Middleware.workflows.models.at_end import AtEnd
 from Middleware.workflows.models.live_messages import LiveMessages
+from Middleware.workflows.models.message_times import MessageTimes
 from Middleware.workflows.models.server_parts import ServerParts
 from Middleware.workflows.models.step_notes import StepNotes
+
+TOOLS = "tools"
+"""In :attr:`ClientParameters.used`: a node has let the client's tools through."""
 
 
 @dataclass(slots=True)
@@ -30,6 +35,15 @@ class ClientParameters:
         return tuple(name for name in self.values if name not in self.used)
 
 
+class Backends(Protocol):
+    """Where nodes get their models: the server's pool, or what a workflow test has in its
+    place."""
+
+    def get(self, snapshot: Snapshot, endpoint: Endpoint, asker: object = None) -> Backend:
+        """``asker`` is the pair of a workflow and its node."""
+        ...
+
+
 @dataclass(slots=True)
 class Totals:
     """Sums over all nodes of a request, sub-workflows included."""
@@ -39,6 +53,8 @@ class Totals:
     """By the context clamp."""
     unfinished: bool = False
     """Whether nodes remain to be run after the answer was given."""
+    keeps_alive: bool = False
+    """Whether the answering node has ``injectLivenessToolCall``."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -54,7 +70,7 @@ class RequestScope:
     """Shared by every node of a request; a sub-workflow gets a copy that is one level deeper."""
 
     config: Snapshot
-    backends: BackendPool
+    backends: Backends
     request_id: str = ""
     cancel: CancelToken = field(default_factory=CancelToken)
     recorder: Recorder = field(default_factory=Silent)
@@ -82,6 +98,8 @@ class RequestScope:
     """The key that the client showed: it separates, and may encrypt, what is remembered."""
     live: LiveMessages | None = None
     """The conversation of this run; None before the first workflow is entered."""
+    times: MessageTimes = field(default_factory=MessageTimes)
+    """When the messages of the conversation were sent."""
     at_end: AtEnd = field(default_factory=AtEnd)
     """What has to be done when this run ends, however it ends."""
 

@@ -24,6 +24,8 @@ class Run:
     parent_id: str | None = None
     caller: Caller | None = None
     """Whose key came with the request; None where no keys are demanded."""
+    answers_client: bool = True
+    """Whether its answer is the client's: directly, or as the answer of the node that started it."""
     private: bool = False
     """Whether the record must hold no texts of users and models."""
     started_at: float = 0.0
@@ -41,6 +43,8 @@ class Run:
     """What the answering node had said when the run failed or was cancelled."""
     said: ReplyBuilder | None = None
     """The answer as it grows, for whoever looks on."""
+    answering: str = ""
+    """The node that answers, or answered."""
 
     @property
     def steps(self) -> list[WorkflowStep]:
@@ -50,6 +54,12 @@ class Run:
     def current_node(self) -> str:
         """The node that was started last."""
         return self.context.current_step_node_id
+
+    def begin_answer(self, node_id: str) -> ReplyBuilder:
+        """A node begins to answer, or tries again."""
+        self.answering = node_id
+        said = self.said = ReplyBuilder()
+        return said
 
     def add_usage(self, usage: Usage | None, cost: float | None = None) -> None:
         if usage is not None:

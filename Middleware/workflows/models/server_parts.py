@@ -50,6 +50,10 @@ class ServerParts:
         """What Agent nodes remember of users."""
         return AgentThreads(self._data_folder(config) / "agents.sqlite")
 
+    def run_log(self, config: Snapshot) -> Path:
+        """The database of the user's runs."""
+        return self._data_folder(config) / "runs.sqlite"
+
     def _data_folder(self, config: Snapshot) -> Path:
         return (
             self.sqlite_directory

@@ -27,6 +27,8 @@ class StepNotes:
     thinking: str | None = None
     next_route: str | None = None
     error: str | None = None
+    pinned: bool = False
+    """The test runner gave the node its output; it did not run."""
     changed_globals: dict[str, Any] | None = None
     """Global variables that the node made or changed; null for one that it removed."""
     inserted: tuple[Message, ...] = ()
@@ -42,6 +44,7 @@ class StepNotes:
             "attempts": self.attempts or None,
             "childRunId": self.child_run_id,
             "error": self.error,
+            "pinned": self.pinned or None,
             "changedGlobals": self.changed_globals,
             "insertedMessages": _shown(self.inserted) or None,
         }

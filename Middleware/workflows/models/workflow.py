@@ -85,7 +85,7 @@ class Workflow:
         return self.nodes[0]
 
     def node(self, id: str) -> Node | None:
-        return next((node for node in self.nodes if node.id == id), None)
+        return next((node for node in self if node.id == id), None)
 
     def successor(self, node: Node, route: str | None) -> Node | None:
         """The node to run after ``node``; None where the run ends.
@@ -96,7 +96,8 @@ class Workflow:
         if self.edges is None:
             if route is not None:
                 return self.node(route)
-            place = self.nodes.index(node) + 1
+            places = (i for i, other in enumerate(self.nodes, 1) if other is node)
+            place = next(places, len(self.nodes))
             return self.nodes[place] if place < len(self.nodes) else None
         leaving = self.edges.get(node.id, {})
         target = leaving.get(route or "", leaving.get(""))

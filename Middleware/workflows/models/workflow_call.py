@@ -26,6 +26,10 @@ class WorkflowCall:
     prompt_override: str | None = None
     globals: Mapping[str, Any] = field(default_factory=dict)
     """From the request's ``metadata``, or a runner's inputs."""
+    pinned: Mapping[str, Any] = field(default_factory=dict)
+    """Id of a node -> the output it is to have; such nodes do not run (the test runner's)."""
+    only: str | None = None
+    """Id of the one node to run; the others only have their pinned outputs."""
 
     @property
     def clears_conversation(self) -> bool:

@@ -12,17 +12,14 @@ cue and a space, unless it called a tool.
 from collections.abc import Sequence
 
 from Middleware.core.messages import Message
+from Middleware.memory.timestamps import generation_prompt
 
-_LONGEST_CUE = 99
 _ROOM_FOR_A_NAME = 10
 
 
 def speaker_cue(messages: Sequence[Message]) -> str | None:
     """The last message, trimmed, if it is 1 to 99 characters long and ends with a colon."""
-    if not messages:
-        return None
-    text = messages[-1].content.strip()
-    return text if text.endswith(":") and len(text) <= _LONGEST_CUE else None
+    return generation_prompt(messages)
 
 
 class SpeakerFilter:

@@ -23,6 +23,7 @@ from Middleware.workflows.processors.node_plans import (
     node_key,
     plan_node,
 )
+from Middleware.workflows.processors.node_times import NodeTimes, Stamp
 from Middleware.workflows.prompts.chat import split_tool_exchange
 from Middleware.workflows.variables.early import EARLY_NUMBERS, early_number, resolve_early
 from Middleware.workflows.variables.table import VariableTable
@@ -37,6 +38,8 @@ class Asked:
     answers: bool
     endpoint: str | None
     """In place of the node's own; None is its own."""
+    preset: str | None = None
+    """The same."""
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None
 
 
@@ -57,6 +60,7 @@ class NodeContexts:
         self._manager = manager
         self._run_id = run.id
         self._run_context = run.context
+        self.times = NodeTimes(workflow, call, scope)
         self._outputs: dict[str, Any] = {}
         self._node_outputs: dict[str, WorkflowPayload] = {}
         self._inputs = {
@@ -80,19 +84,23 @@ class NodeContexts:
         scope, call, workflow, node = self._scope, self._call, self._workflow, asked.node
         if cancel is not scope.cancel:
             scope = replace(scope, cancel=cancel)
-        options = self._options(node, asked.endpoint)
+        options = self._options(asked)
         plan = plan_node(scope, workflow, node, options)
         if plan is not None:
             asked.notes.attempts += 1
             asked.notes.model = plan.endpoint.model_name_to_send_to_api or None
+        answers_client = asked.answers and scope.answers_client
+        stamp = self.times.begin(node, answers=answers_client)
         first = node.position == workflow.first_prompt_node
         prompt_override = call.prompt_override if first else None
         return ExecutionContext(
             config=options,
             stream=asked.answers and call.streaming,
-            answers_client=asked.answers and scope.answers_client,
+            responds=asked.answers,
+            answers_client=answers_client,
             non_responder=call.non_responder,
             messages=self._messages,
+            stamp=stamp,
             agent_inputs=self._inputs,
             agent_outputs=self._outputs,
             workflow_manager=self._manager,
@@ -101,7 +109,7 @@ class NodeContexts:
             workflow_id=self._run_id,
             discussion_id=call.discussion_id,
             request_scope=scope,
-            variables=self._table(node, options, plan, prompt_override),
+            variables=self._table(node, options, plan, prompt_override, stamp),
             step=asked.notes,
             system_prompt_override=call.system_prompt_override if first else None,
             prompt_override=prompt_override,
@@ -111,12 +119,19 @@ class NodeContexts:
         )
 
     def _table(
-        self, node: Node, options: Any, plan: ModelPlan | None, prompt_override: str | None
+        self,
+        node: Node,
+        options: Any,
+        plan: ModelPlan | None,
+        prompt_override: str | None,
+        stamp: Stamp | None,
     ) -> VariableTable:
         scope, call = self._scope, self._call
         messages = self._messages
         if plan and plan.splits_tool_exchange and (prompt_override or options.get("prompt")):
             messages = split_tool_exchange(messages).rest
+        if stamp is not None:
+            messages = stamp(messages)
         rules = (
             conversation_of(plan, scope.config)
             if plan
@@ -134,10 +149,12 @@ class NodeContexts:
             categories=scope.categories,
             globals=self._run_context.global_variables,
             node_outputs=self._node_outputs,
+            extra=self.times.variables,
         )
 
-    def _options(self, node: Node, endpoint: str | None) -> Any:
+    def _options(self, asked: Asked) -> Any:
         """The node's options, with what may be written as a variable resolved (variables §6)."""
+        node, endpoint = asked.node, asked.endpoint
         if not node.early_fields and endpoint is None:
             return node.options
         sources = (
@@ -154,6 +171,8 @@ class NodeContexts:
         }
         if endpoint is not None:
             values["endpointName"] = resolve_early(endpoint, *sources)
+        if asked.preset is not None:
+            values["preset"] = asked.preset
         return self._with_values(node, values)
 
     def _with_values(self, node: Node, values: Mapping[str, Any]) -> Any:

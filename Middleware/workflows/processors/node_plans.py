@@ -1,13 +1,12 @@
 """Works out how a node calls its model, once for as long as the files behind it stay the same."""
 
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from Middleware.config.files import Snapshot
+from Middleware.config.files import ChosenPreset, Snapshot
 from Middleware.config.models import ApiType, Endpoint, User
-from Middleware.core.errors import ConfigError
-from Middleware.llm.presets import generation_parameters
+from Middleware.llm.presets import generation_parameters, preset_fields
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.workflow import Node, Workflow
@@ -18,7 +17,20 @@ from Middleware.workflows.prompts.clamp import (
     ClampSettings,
     resolve_clamp,
 )
+from Middleware.workflows.prompts.images import image_rules
+from Middleware.workflows.prompts.templates import named_template
+from Middleware.workflows.prompts.text import TextRules, text_rules
 from Middleware.workflows.variables.conversation import ConversationRules
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What a node calls, in this request's versions of the files."""
+
+    endpoint: Endpoint
+    api_type: ApiType
+    backend: Any
+    chosen: ChosenPreset
 
 
 def plan_node(
@@ -33,13 +45,15 @@ def plan_node(
     config = scope.config
     endpoint = config.endpoint(options.endpoint_name)
     api_type = config.api_type(endpoint.api_type_config_file_name)
-    backend = scope.backends.get(config, endpoint)
+    backend = scope.backends.get(config, endpoint, (workflow, node))
+    chosen = config.preset(endpoint, api_type, options.preset or None)
 
     def build() -> ModelPlan:
-        return _build(config, endpoint, api_type, options, backend)
+        model = _Model(endpoint, api_type, backend, chosen)
+        return _build(config, workflow, model, options)
 
     key = ("plan", *node_key(config, workflow, node))
-    sources = (options, endpoint, api_type, config.user, backend, config.prices())
+    sources = (options, endpoint, api_type, backend, chosen, config.user, config.prices())
     return config.derived(key, sources, build)
 
 
@@ -52,8 +66,8 @@ def conversation_of(plan: ModelPlan, config: Snapshot) -> ConversationRules:
     of_endpoint = plan.endpoint.prompt_template or of_user
     return replace(
         rules,
-        endpoint_template=lambda: config.prompt_template(_named(of_endpoint)),
-        user_template=lambda: config.prompt_template(_named(of_user)),
+        endpoint_template=lambda: named_template(config, of_endpoint),
+        user_template=lambda: named_template(config, of_user),
     )
 
 
@@ -75,12 +89,9 @@ def node_key(config: Snapshot, workflow: Workflow, node: Node) -> tuple[Hashable
     return (config.user.name, workflow.folder, workflow.name, node.position)
 
 
-def _build(
-    config: Snapshot, endpoint: Endpoint, api_type: ApiType, options: Any, backend: Any
-) -> ModelPlan:
-    user = config.user
+def _build(config: Snapshot, workflow: Workflow, model: _Model, options: Any) -> ModelPlan:
+    user, endpoint, backend = config.user, model.endpoint, model.backend
     clamp = resolve_clamp(options, endpoint, user)
-    chosen = config.preset(endpoint, api_type, options.preset or None)
     response = options.max_response_size_in_tokens
     if isinstance(response, str) or response is None:
         response = DEFAULT_RESPONSE_TOKENS
@@ -89,16 +100,65 @@ def _build(
         and backend.kind == "chat"
         and endpoint.backend_supports_tool_turns
     )
+    parameters = _parameters(config, model, response)
+    takes_addresses = getattr(backend, "takes_image_addresses", True)
     return ModelPlan(
         endpoint=endpoint,
         backend=backend,
-        parameters=generation_parameters(endpoint, api_type, chosen, response),
+        parameters=parameters,
+        text=_text_rules(options, endpoint) if backend.kind == "text" else None,
+        images=image_rules(user, takes_addresses=takes_addresses),
+        structured_output=model.api_type.structured_output,
+        length_key=_length_to_fit(model, parameters),
+        shows_thinking=_shows_thinking(user, workflow),
         conversation=_conversation_rules(user, options, backend.kind == "chat", clamp),
         prompt=_prompt_rules(options, clamp, splits),
-        cleaning=cleaning_rules(options, endpoint, assistant_label=_has_filler(user)),
+        # Thinking is kept for the run's record, whether or not the client sees it.
+        cleaning=cleaning_rules(
+            options, endpoint, assistant_label=_has_filler(user), keep_thinking=True
+        ),
         price=config.prices().price(endpoint.model_name_to_send_to_api),
         splits_tool_exchange=splits,
     )
+
+
+def _parameters(config: Snapshot, model: _Model, max_tokens: int) -> dict[str, Any]:
+    """What the preset asks for is worked out, and what it cannot have is told, once for all
+    nodes: their sizes may differ from request to request.
+    """
+    endpoint, api_type, chosen = model.endpoint, model.api_type, model.chosen
+    fields = config.derived(
+        "preset fields",
+        (endpoint, api_type, chosen),
+        lambda: preset_fields(endpoint, api_type, chosen),
+    )
+    return generation_parameters(endpoint, api_type, fields, max_tokens)
+
+
+def _text_rules(options: Any, endpoint: Endpoint) -> TextRules:
+    return text_rules(
+        endpoint,
+        user_turn=getattr(options, "add_user_turn_template", False),
+        open_assistant_turn=getattr(options, "add_open_ended_assistant_turn_template", False),
+        force=getattr(options, "force_generation_prompt_if_endpoint_allows", False),
+        block=getattr(options, "block_generation_prompt", False),
+    )
+
+
+def _length_to_fit(model: _Model, parameters: Mapping[str, Any]) -> str | None:
+    """The name of the longest answer's field when it is as long as the window, or longer."""
+    key = model.api_type.max_new_tokens_property_name
+    window = model.endpoint.max_context_token_size
+    length = parameters.get(key) if key else None
+    return key if isinstance(length, int) and window and length >= window else None
+
+
+def _shows_thinking(user: User, workflow: Workflow) -> bool:
+    """``showThinking`` of the workflow's file, else of the user."""
+    wanted = workflow.variables.get("showThinking")
+    if wanted is None:
+        return user.show_thinking
+    return wanted.strip().lower() == "true" if isinstance(wanted, str) else bool(wanted)
 
 
 def _has_filler(user: User) -> bool:
@@ -126,16 +186,6 @@ def _conversation_rules(
         window_budget=clamp.window_budget if clamp else None,
         level=clamp.level if clamp else 1.0,
     )
-
-
-def _named(template: str) -> str:
-    if not template:
-        raise ConfigError(
-            "A prompt template is needed, but none is named.",
-            remedy="Set promptTemplate in the endpoint, or chatPromptTemplateName in the user "
-            "file.",
-        )
-    return template
 
 
 def _prompt_rules(options: Any, clamp: ClampSettings | None, splits: bool) -> PromptRules:

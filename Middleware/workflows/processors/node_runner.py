@@ -7,8 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from Middleware.core.cancellation import CancelToken
-from Middleware.core.errors import MiddlewareError, NodeTimeout, RunCancelled, WorkflowError
-from Middleware.core.events import Event, Finish, Reply, ReplyBuilder, Usage, collect, replay
+from Middleware.core.errors import (
+    MiddlewareError,
+    NodeTimeout,
+    RunCancelled,
+    WorkflowError,
+)
+from Middleware.core.events import (
+    Event,
+    Finish,
+    ReasoningDelta,
+    Reply,
+    ReplyBuilder,
+    Usage,
+    collect,
+    replay,
+)
 from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.workflows.models.error_policy import Tries
 from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
@@ -20,10 +34,12 @@ from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.models.workflow_call import WorkflowCall
 from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
-from Middleware.workflows.output.cleaning import clean
+from Middleware.workflows.output.cleaning import CleaningRules, clean
 from Middleware.workflows.output.pacing import paced
 from Middleware.workflows.processors.at_once import at_once
+from Middleware.workflows.processors.node_backups import stand_in
 from Middleware.workflows.processors.node_contexts import Asked, NodeContexts
+from Middleware.workflows.prompts.clamp import warn_of_a_cut
 
 _STOPPED = Finish()
 
@@ -72,12 +88,13 @@ class NodeRunner:
         """Run a node whose words nobody sees. Raises MiddlewareError."""
         execution = self._begin(node)
         while True:
+            context: ExecutionContext | None = None
             try:
                 with self._deadline(node, cancel) as token:
                     context = self._context(execution, token, answers=False)
                     payload = _whole(context.plan, node.handler.handle(context))
             except BaseException as error:
-                if execution.tries.again(self._located(node, error), cancel):
+                if self._again(execution, context, error, cancel):
                     continue
                 outcome = self._forgiven(execution, error)
                 if outcome is None:
@@ -86,33 +103,47 @@ class NodeRunner:
                 return outcome
             return self._finished(execution, context.plan, payload, None)
 
+    def pin(self, node: Node, output: Any) -> Outcome:
+        """Give a node an output without running it."""
+        execution = self._begin(node)
+        execution.notes.pinned = True
+        payload = WorkflowPayload.of(output)
+        self._contexts.keep(node, payload)
+        self._add_step(execution, payload)
+        route = payload.content if node.handler.routes(node.options) else None
+        return Outcome(payload, route)
+
     def answer(self, node: Node, cancel: CancelToken) -> Iterator[Event | Outcome]:
         """Run the responder: its events but the Finish, then the Outcome.
 
         Another try, or another output, is only possible while nothing has been passed on.
         """
         execution = self._begin(node)
-        said = self._run.said = ReplyBuilder()
+        said = self._run.begin_answer(node.id)
         passed = False
         while True:
+            context: ExecutionContext | None = None
             try:
                 with self._deadline(node, cancel) as token:
                     context = self._context(execution, token, answers=True)
                     result = node.handler.handle(context)
-                    events = self._stream_of(context, result)
+                    events = self._stream_of(node, context, result)
+                    hides_thinking = context.plan is not None and not context.plan.shows_thinking
                     for event in events:
                         said.add(event)
                         if isinstance(event, Finish):
                             break
+                        if hides_thinking and isinstance(event, ReasoningDelta):
+                            continue
                         if not passed:
                             self._first_piece(execution, context)
                         yield event
                         passed = True
             except BaseException as error:
-                self._located(node, error)
-                if not passed and execution.tries.again(error, cancel):
-                    said = self._run.said = ReplyBuilder()
+                if not passed and self._again(execution, context, error, cancel):
+                    said = self._run.begin_answer(node.id)
                     continue
+                self._located(node, error)
                 self._run.partial_text = said.build().text
                 outcome = None if passed else self._forgiven(execution, error)
                 if outcome is None:
@@ -122,6 +153,18 @@ class NodeRunner:
                 return
             break
         yield self._answered(execution, context, result, said, events)
+
+    def _again(
+        self,
+        execution: _Execution,
+        context: ExecutionContext | None,
+        error: BaseException,
+        cancel: CancelToken,
+    ) -> bool:
+        """Whether to run the node once more, with another endpoint perhaps."""
+        find = stand_in(self._scope.config, context, error, execution.tries.tried)
+        self._located(execution.node, error)
+        return execution.tries.again(error, cancel, find)
 
     def _answered(
         self,
@@ -134,14 +177,18 @@ class NodeRunner:
         if said.finish is None:
             raise WorkflowError("its answer ended without saying why.")
         reply = said.build()
+        self._contexts.times.answered(execution.node, context, reply.text)
         rest = events
         if isinstance(result, WorkflowPayload):
             rest = _rest_of(result)
-            payload = (
-                result if result.reply is None or result.data else WorkflowPayload.of_reply(reply)
-            )
+            if result.reply is None or result.data:
+                payload = result
+            else:
+                payload = replace(WorkflowPayload.of_reply(reply), inserted=result.inserted)
         else:
             payload = WorkflowPayload.of_reply(reply)
+        if self._scope.answers_client and execution.node.options.inject_liveness_tool_call:
+            self._scope.totals.keeps_alive = True
         outcome = self._finished(execution, context.plan, payload, reply.usage)
         return replace(outcome, finish=said.finish, unfinished=rest)
 
@@ -187,6 +234,7 @@ class NodeRunner:
             notes=execution.notes,
             answers=answers,
             endpoint=execution.tries.endpoint,
+            preset=execution.tries.preset,
             run_branches=(lambda: self._run_branches(node, cancel)) if node.branches else None,
         )
         return self._contexts.build(asked, cancel)
@@ -208,14 +256,17 @@ class NodeRunner:
         self.sort_steps()
         return results
 
-    def _stream_of(self, context: ExecutionContext, result: Any) -> Iterator[Event]:
+    def _stream_of(self, node: Node, context: ExecutionContext, result: Any) -> Iterator[Event]:
         """The responder's result as cleaned events, framed whatever the node returned."""
         plan = context.plan
+        rules = plan.cleaning if plan else None
+        if speaker := self._contexts.times.speaker(node, context):
+            rules = replace(rules or CleaningRules(), speaker_cue=speaker)
         if not isinstance(result, WorkflowPayload):
-            return clean(iter(result), plan.cleaning) if plan else iter(result)
+            return clean(iter(result), rules) if rules else iter(result)
         reply = result.reply or Reply(text=str(result), usage=Usage())
-        if plan:
-            reply = collect(clean(replay(reply), plan.cleaning))
+        if rules:
+            reply = collect(clean(replay(reply), rules))
         if context.stream and not reply.tool_calls:
             scope = context.request_scope
             return paced(reply, scope.cancel if scope else CancelToken())
@@ -238,7 +289,11 @@ class NodeRunner:
             with self._lock:
                 self._run.add_usage(notes.usage, notes.cost)
             self._scope.totals.add(notes.usage)
-        self._insert(payload.inserted, notes)
+            warn_of_a_cut(plan.endpoint, notes.resolved_prompt, notes.usage)
+        if payload.inserted is not None:
+            self._insert(payload.inserted, notes)
+            # Done: a workflow above that passes the output on is not to do it once more.
+            payload = replace(payload, inserted=None)
         self._contexts.keep(node, payload)
         self._add_step(execution, payload)
         return Outcome(payload, notes.next_route)
@@ -315,7 +370,8 @@ def _whole(plan: ModelPlan | None, result: Any) -> WorkflowPayload:
     if payload.data or (payload.reply is None and not isinstance(payload.value, str)):
         return payload
     reply = payload.reply or Reply(text=str(payload))
-    return WorkflowPayload.of_reply(collect(clean(replay(reply), plan.cleaning)))
+    cleaned = WorkflowPayload.of_reply(collect(clean(replay(reply), plan.cleaning)))
+    return replace(cleaned, inserted=payload.inserted)
 
 
 def _rest_of(payload: WorkflowPayload) -> Iterator[Event]:

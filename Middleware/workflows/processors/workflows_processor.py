@@ -4,8 +4,9 @@ import logging
 from collections import deque
 from collections.abc import Generator, Iterator
 
-from Middleware.core.errors import RunCancelled, TooManySteps
+from Middleware.core.errors import RunCancelled, TooManySteps, WorkflowError
 from Middleware.core.events import Event, Finish, Reply, Usage, replay
+from Middleware.core.registry import nearest
 from Middleware.workflows.models.early_end import RunEndsEarly
 from Middleware.workflows.models.execution_context import RunsWorkflows
 from Middleware.workflows.models.request_scope import RequestScope
@@ -34,6 +35,7 @@ class WorkflowProcessor:
     ) -> None:
         self._workflow = workflow
         self._scope = scope
+        self._call = call
         self._monotonic_start = scope.clock.monotonic()
         self.run = Run(
             id=scope.clock.new_id(),
@@ -44,6 +46,7 @@ class WorkflowProcessor:
             request_id=scope.request_id,
             parent_id=scope.parent_run_id,
             caller=scope.caller,
+            answers_client=scope.answers_client,
             private=_is_private(scope),
             started_at=scope.clock.timestamp(),
             context=WorkflowContext(
@@ -68,7 +71,7 @@ class WorkflowProcessor:
         """
         self._scope.recorder.run_started(self.run)
         try:
-            yield from self._walk()
+            yield from self._walk() if self._call.only is None else self._one(self._call.only)
         except RunEndsEarly:
             # Nothing failed; the runs above end as well.
             self._branches.stop()
@@ -97,7 +100,9 @@ class WorkflowProcessor:
             if taken > limit:
                 raise TooManySteps(limit, tuple(path))
             cancel.check()
-            if node.responds and not self._answered:
+            if node.id in self._call.pinned:
+                outcome = self._runner.pin(node, self._call.pinned[node.id])
+            elif node.responds and not self._answered:
                 outcome = yield from self._answer(node)
             else:
                 outcome = self._branches.perform(node)
@@ -105,6 +110,20 @@ class WorkflowProcessor:
         self._branches.finish()
         if not self._answered:
             # No node that ran was known to be the last: the one that was answers.
+            yield from self._say(outcome.payload)
+
+    def _one(self, id: str) -> Iterator[Event]:
+        """Run one node alone; what it may refer to are the pinned outputs of the others."""
+        for node in self._workflow:
+            if node.id in self._call.pinned and node.id != id:
+                self._runner.pin(node, self._call.pinned[node.id])
+        chosen = self._workflow.node(id)
+        if chosen is None:
+            close = nearest(id, [node.id for node in self._workflow])
+            hint = f" Did you mean {close!r}?" if close else ""
+            raise WorkflowError(f"Workflow {self._workflow.label!r} has no node {id!r}.{hint}")
+        outcome = yield from self._answer(chosen)
+        if not self._answered:
             yield from self._say(outcome.payload)
 
     def _answer(self, node: Node) -> Generator[Event, None, Outcome]:

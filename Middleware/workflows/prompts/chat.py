@@ -111,8 +111,8 @@ def _conversation_mode(
     conversation: Sequence[Message], head: tuple[Message, ...], rules: PromptRules
 ) -> ChatPrompt:
     # The order of these steps is fixed by nodes §1.
-    body = _window(conversation, rules)
-    body = _with_images(body, rules)
+    body = window(conversation, rules)
+    body = with_images(body, rules)
     if rules.merge_assistant:
         body = _merged(body, rules.merge_delimiter)
     elif rules.insert_user_turn:
@@ -124,7 +124,7 @@ def _conversation_mode(
         over_budget = tokens > budget
     if not any(message.role == "user" for message in body):
         place = leading_system(body)
-        found = _with_images(_newest_user(conversation), rules)
+        found = with_images(_newest_user(conversation), rules)
         body = (*body[:place], *found, *body[place:])
     return ChatPrompt(messages=(*head, *body), dropped=dropped, over_budget=over_budget)
 
@@ -137,10 +137,10 @@ def _prompt_mode(
         conversation, exchange = split_tool_exchange(conversation)
     images: tuple[str, ...] = ()
     if rules.accept_images:
-        window = _with_images(_last(conversation, rules.last_messages), rules)
+        window = with_images(last_messages(conversation, rules.last_messages), rules)
         images = tuple(image for message in window for image in message.images)
     elif exchange:
-        exchange = _with_images(exchange, rules)
+        exchange = with_images(exchange, rules)
     body = (Message("user", prompt, images=images), *exchange)
     over_budget = rules.clamp is not None and (
         sum(map(message_tokens, body)) > _budget(head, rules.clamp, rules)
@@ -148,7 +148,7 @@ def _prompt_mode(
     return ChatPrompt(messages=(*head, *body), over_budget=over_budget)
 
 
-def _window(conversation: Sequence[Message], rules: PromptRules) -> tuple[Message, ...]:
+def window(conversation: Sequence[Message], rules: PromptRules) -> tuple[Message, ...]:
     """The newest messages by number and tokens; tool exchanges are not cut in two."""
     if rules.last_messages <= 0:
         return ()
@@ -175,7 +175,8 @@ def _first_within(conversation: Sequence[Message], first: int, end: int, tokens:
     return place
 
 
-def _last(conversation: Sequence[Message], count: int) -> Sequence[Message]:
+def last_messages(conversation: Sequence[Message], count: int) -> Sequence[Message]:
+    """The newest ``count`` messages, leading system messages not among them."""
     start = max(body_start(conversation), len(conversation) - max(count, 0))
     return conversation[start:]
 
@@ -187,7 +188,7 @@ def _newest_user(conversation: Sequence[Message]) -> tuple[Message, ...]:
     return ()
 
 
-def _with_images(messages: Iterable[Message], rules: PromptRules) -> tuple[Message, ...]:
+def with_images(messages: Iterable[Message], rules: PromptRules) -> tuple[Message, ...]:
     """The messages with the images that may go along: none, all, or the newest few."""
     messages = tuple(messages)
     if rules.accept_images and rules.max_images <= 0:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from Middleware.config.models import Endpoint, User
+from Middleware.core.events import Usage
 from Middleware.core.messages import Message
 from Middleware.core.tokens import estimate_tokens
 from Middleware.workflows.models.message_text import leading_system
@@ -22,6 +23,10 @@ MARGIN_TOKENS = 512
 MESSAGE_TOKENS = 8
 """What a message costs besides its text."""
 DEFAULT_RESPONSE_TOKENS = 400
+_SURELY_LONG = 6000
+"""Characters from which on the count that a back end reports is looked at."""
+_FAR_BELOW = 8.0
+"""Characters a token: no language comes near, and the estimate says half of it."""
 _RESULT_ROLES = frozenset({"tool", "function"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
@@ -135,6 +140,30 @@ def message_tokens(message: Message) -> int:
     for call in message.tool_calls:
         tokens += estimate_tokens(call.name) + estimate_tokens(call.arguments)
     return tokens
+
+
+def was_cut(prompt: Sequence[Message] | str, usage: Usage | None) -> bool:
+    """Whether a back end says that it read far less than it was sent (case C-30): servers drop
+    the front of a prompt that is too long without a word. Cheap, and never true of short ones.
+    """
+    if usage is None or usage.estimated or not usage.prompt_tokens:
+        return False
+    texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+    characters = sum(map(len, texts))
+    return characters > _SURELY_LONG and usage.prompt_tokens * _FAR_BELOW < characters
+
+
+def warn_of_a_cut(
+    endpoint: Endpoint, prompt: Sequence[Message] | str | None, usage: Usage | None
+) -> None:
+    """Tell the owner in the log, with the remedy."""
+    if prompt is not None and was_cut(prompt, usage):
+        logger.warning(
+            "endpoint %r counted far fewer tokens than it was sent: its window may be too small, "
+            "and the beginning of the prompt lost; set maxContextTokenSize and "
+            "clampPromptToContextWindow",
+            endpoint.name,
+        )
 
 
 def fit_response_budget(asked_tokens: int, *, window_tokens: int | None, prompt_tokens: int) -> int:

@@ -182,6 +182,8 @@ def test_the_model_list_is_found_with_and_without_slash_and_query(live: Live, pa
         ("/v1/models/alice:general", "alice:general"),
         ("/models/alice:general", "alice:general"),
         ("/v1/models/alice:general/", "alice:general"),
+        ("/v1/models/general", "alice:general"),
+        ("/v1/models/general:latest", "alice:general"),
         ("/v1/models/alice%3Ageneral?x=1", "alice:general"),
         ("/v1/models/alice:general:latest", "alice:general"),
         ("/v1/models/alice:with%2Fslash%20and%20space", "alice:with/slash and space"),

@@ -62,9 +62,11 @@ class _Malformed(ValueError):
 def evaluate(parts: Sequence[Piece]) -> bool:
     """Whether a rendered condition holds. What is no expression does not, with a warning."""
     problem = "is empty"
+    # What users and models say does not belong into the log.
+    quotes = not any(piece.is_data for piece in parts)
     for reading in _readings(parts):
         try:
-            return _value_of(list(_tokens(reading)))
+            return _value_of(list(_tokens(reading, quotes=quotes)))
         except _Malformed as error:
             problem = str(error)
     logger.warning("a condition %s, so it counts as false", problem)
@@ -87,7 +89,7 @@ def _readings(parts: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     yield typed
 
 
-def _tokens(parts: Iterable[Piece]) -> Iterator[_Token]:
+def _tokens(parts: Iterable[Piece], *, quotes: bool) -> Iterator[_Token]:
     """Characters between tokens are left out, as they always were, and reported (S12)."""
     values = iter([piece.text for piece in parts if piece.origin == "value"])
     text = "".join(
@@ -95,15 +97,16 @@ def _tokens(parts: Iterable[Piece]) -> Iterator[_Token]:
     )
     at = 0
     for found in (_MARKED if _MARK in text else _TYPED).finditer(text):
-        _report(text[at : found.start()])
+        _report(text[at : found.start()], quotes=quotes)
         at = found.end()
         yield _token(found, values)
-    _report(text[at:])
+    _report(text[at:], quotes=quotes)
 
 
-def _report(skipped: str) -> None:
+def _report(skipped: str, *, quotes: bool) -> None:
     if skipped.strip():
-        logger.warning("a condition holds %r, which means nothing there", skipped.strip()[:20])
+        shown = repr(skipped.strip()[:20]) if quotes else "something"
+        logger.warning("a condition holds %s that means nothing there", shown)
 
 
 def _token(found: re.Match[str], values: Iterator[str]) -> _Token:

@@ -88,11 +88,12 @@ class NodeOptions(Settings):
     add_discussion_id_timestamps_for_llm: LooseBool = Field(
         False, alias="addDiscussionIdTimestampsForLLM"
     )
-    """Not used yet: put the time in front of messages."""
+    """Put the time in front of messages that the model sees. Needs a conversation id."""
     use_relative_timestamps: LooseBool = False
-    """Not used yet: the time as a distance from now."""
+    """That time as a distance from now: ``[Sent 2 days ago]``."""
     use_group_chat_timestamp_logic: LooseBool = False
-    """Not used yet: times and speakers in group chats."""
+    """A conversation that ends with a cue like ``Roland:`` asks for this speaker: an answer that
+    names nobody gets the cue in front. Its time is kept at once."""
     remove_custom_text_from_response_start: LooseBool = False
     """Cut certain texts from the start of the answer."""
     response_start_text_to_remove: str | tuple[str, ...] | None = None
@@ -100,7 +101,7 @@ class NodeOptions(Settings):
     lowercase_tool_call_function_names: LooseBool = False
     """Write names of called tools in lower case."""
     inject_liveness_tool_call: LooseBool = False
-    """Not used yet: add a tool call that keeps agents going."""
+    """End a streamed answer that calls no tool with the user's ``livenessToolCall``."""
     retry: Annotated[
         Retry | None, BeforeValidator(_retry_of, json_schema_input_type=Retry | int | None)
     ] = None

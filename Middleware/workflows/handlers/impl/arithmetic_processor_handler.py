@@ -33,6 +33,7 @@ class ArithmeticProcessorOptions(NodeOptions):
     """
 
     expression: Text = ""
+    """Exactly a number, a sign and a number; white space does not count."""
 
 
 @node_type("ArithmeticProcessor", options=ArithmeticProcessorOptions)

@@ -18,7 +18,9 @@ class DelimitedChunkerOptions(NodeOptions):
     """
 
     content: Any = None
+    """The text that is cut."""
     delimiter: Any = None
+    """What stands between its parts, before and afterwards."""
     mode: Any = None
     """``head`` for the first parts, ``tail`` for the last."""
     count: Any = None

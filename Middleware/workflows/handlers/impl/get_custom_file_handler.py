@@ -33,6 +33,7 @@ class GetCustomFileOptions(NodeOptions):
     delimiter: Text = ""
     """Text that is replaced by `customReturnDelimiter`, when neither of them is empty."""
     custom_return_delimiter: Text = ""
+    """What stands in place of `delimiter`. One of both alone changes nothing."""
     head_count: Any = None
     """Keep the first so many parts; not together with `tailCount`."""
     tail_count: Any = None

@@ -88,7 +88,6 @@ class ImageProcessorHandler(NodeHandler):
         if not options.add_as_user_message:
             return payload
         inserted = _insertions(context, options, described, cached=cache is not None)
-        context.step.inserted = tuple(message for _, message in inserted.insertions)
         return replace(payload, inserted=inserted)
 
 

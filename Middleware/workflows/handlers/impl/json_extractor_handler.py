@@ -26,7 +26,9 @@ class JsonExtractorOptions(NodeOptions):
     """
 
     json_to_extract_from: Text = ""
+    """The text that is read as JSON; nothing may stand around it."""
     field_to_extract: Text = ""
+    """The key."""
 
 
 @node_type("JsonExtractor", options=JsonExtractorOptions)

@@ -36,6 +36,7 @@ class KeywordSearchOptions(NodeOptions):
     """
 
     keywords: Text = Field(min_length=1)
+    """The words to look for. AND, OR and parentheses have no meaning."""
     search_target: Text = ""
     """``CurrentConversation`` or ``RecentMemories``."""
     lookback_start_turn: IntOrTemplate = 0

@@ -32,7 +32,9 @@ class PythonModuleOptions(NodeOptions):
     """Absolute, or relative to the working directory, then to the server's own folder; ``~`` is
     the home folder."""
     args: tuple[Any, ...] = ()
+    """Arguments by place; variables are filled in."""
     kwargs: Mapping[str, Any] = Field(default_factory=dict)
+    """Arguments by name; variables are filled in in the values."""
 
 
 @node_type("PythonModule", options=PythonModuleOptions)

@@ -35,6 +35,7 @@ class SaveCustomFileOptions(NodeOptions):
     """Absolute, or relative to the folder the server was started in; ``~`` is the home folder.
     Missing folders are made. A path in which a variable stayed unknown is refused."""
     content: Any = None
+    """What is written. Not needed to remove or trim."""
     mode: Text = "overwrite"
     """``overwrite``; ``append`` (nothing is put between); ``replace`` every `find` by `content`;
     ``remove`` every line that holds `find`; ``trim``: remove blank lines. The last three leave a

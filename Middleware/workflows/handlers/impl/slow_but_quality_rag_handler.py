@@ -30,12 +30,14 @@ class SlowButQualityRAGOptions(NodeOptions):
     """
 
     rag_target: Text = Field(min_length=1)
+    """The text, with ``--ChunkBreak--`` between its pieces."""
     rag_type: Text = Field(min_length=1)
     """Must be there, whatever it says: ``CurrentConversation`` is usual."""
     system_prompt: Text = ""
     """May hold ``[TextChunk]``, ``[Memory_file]`` (the newest three memories),
     ``[Full_Memory_file]`` and ``[Chat_Summary]``, as `prompt` may."""
     prompt: Text = ""
+    """Sent as the user message; without the conversation, images and tools."""
     file_memory_workflow_name: Text = ""
     """A workflow that does it instead, once for each piece; its inputs are the piece, the newest
     three memories, all memories and the summary."""

@@ -1,25 +1,30 @@
 """Standard: one call of a model (nodes §1)."""
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from Middleware.config.models import LooseBool, Text
 from Middleware.core.errors import WorkflowError
-from Middleware.core.events import Event, collect
-from Middleware.core.messages import Message
+from Middleware.core.events import Event, Reply, collect, replay
 from Middleware.llm.backend import ModelRequest
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import IntOrTemplate, NodeOptions
+from Middleware.workflows.handlers.impl.constrained_calls import (
+    answer_in_json,
+    answer_with_call,
+    constrained,
+    wanted_json,
+)
+from Middleware.workflows.handlers.impl.model_prompt import (
+    Asking,
+    client_parameters,
+    parameters_of,
+    prompt_of,
+)
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.message_text import body_start
-from Middleware.workflows.models.model_plan import ModelPlan
-from Middleware.workflows.models.request_scope import RequestScope
+from Middleware.workflows.models.request_scope import TOOLS
 from Middleware.workflows.models.workflow_context import WorkflowPayload
-from Middleware.workflows.prompts.chat import build_chat
-
-logger = logging.getLogger(__name__)
+from Middleware.workflows.prompts.tool_enforcement import Enforcement, enforcement
 
 
 class StandardOptions(NodeOptions):
@@ -44,7 +49,8 @@ class StandardOptions(NodeOptions):
     """With a ``prompt``: a tool call at the end of the conversation and its results are sent behind
     it as messages."""
     structured_output_file: Text = ""
-    """Not used yet: JSON schema that the answer must follow."""
+    """File of ``StructuredOutputs/``: a JSON Schema that the answer must follow. It is checked, and
+    asked for once more where it does not fit."""
     merge_consecutive_assistant_messages: LooseBool = False
     """Make one message of assistant messages that follow each other."""
     merge_consecutive_assistant_messages_delimiter: str = "\n"
@@ -54,13 +60,14 @@ class StandardOptions(NodeOptions):
     inserted_user_turn_text: str = "Continue."
     """What it says."""
     add_user_turn_template: LooseBool = False
-    """Not used yet: user tokens around prompts for text APIs."""
+    """Text APIs: put the template's user tokens around the prompt."""
     add_open_ended_assistant_turn_template: LooseBool = False
-    """Not used yet: assistant tokens for text APIs."""
+    """Text APIs: end the prompt with the template's assistant prefix."""
     force_generation_prompt_if_endpoint_allows: LooseBool = False
-    """Not used yet: for text APIs."""
+    """Text APIs: let the prompt end with the beginning of an answer wherever the endpoint has
+    ``addGenerationPrompt``, not only in nodes that answer another workflow."""
     block_generation_prompt: LooseBool = False
-    """Not used yet: for text APIs."""
+    """Text APIs: never let it end so."""
 
 
 @node_type("Standard", "Conversational", options=StandardOptions)
@@ -69,90 +76,63 @@ class StandardHandler(NodeHandler):
 
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
         options = options_of(context, StandardOptions)
-        plan, scope = context.plan, context.request_scope
-        if plan is None or scope is None:
-            raise WorkflowError(
-                "a model is to be called, but `endpointName` is missing. "
-                "Name a file of the Endpoints folder."
-            )
-        messages = self._messages(context, options, plan)
-        context.step.endpoint = plan.endpoint.name
-        context.step.resolved_prompt = messages
-        request = ModelRequest(
-            messages=messages,
-            parameters=plan.parameters,
-            client_parameters=_client_parameters(context, plan, scope),
-            stream=context.stream,
-            tools=scope.tools if options.allow_tools else (),
-            tool_choice=scope.tool_choice if options.allow_tools else None,
-        )
-        events = plan.backend.complete(request, scope.cancel)
+        asking = _asking(context, options)
+        must_call = _must_call(asking)
+        wanted = None if must_call else wanted_json(asking, options.structured_output_file)
+        request = _request(asking, must_call)
+        if must_call is not None:
+            if options.structured_output_file:
+                raise WorkflowError(
+                    "the client demands a tool call, and `structuredOutputFile` demands JSON. "
+                    "Only one of them can be had."
+                )
+            return _given(context, answer_with_call(asking, request, must_call))
+        if wanted is not None:
+            return _given(context, answer_in_json(asking, constrained(request, wanted), wanted))
+        events = asking.plan.backend.complete(request, asking.scope.cancel)
         return events if context.stream else WorkflowPayload.of_reply(collect(events))
 
-    def _messages(
-        self, context: ExecutionContext, options: StandardOptions, plan: ModelPlan
-    ) -> tuple[Message, ...]:
-        system_prompt = context.prompt(options.system_prompt, context.system_prompt_override)
-        # Decided before the variables are filled in: a prompt that resolves to nothing is
-        # still a prompt (nodes §1).
-        authored = context.prompt_override or options.prompt
-        prompt = context.prompt(options.prompt, context.prompt_override) if authored else None
-        rules = plan.prompt
-        scope = context.request_scope
-        if rules.clamp is not None and options.allow_tools and scope is not None and scope.tools:
-            rules = replace(rules, tools=scope.tools)
-        chat = build_chat(
-            context.messages,
-            system_prompt=system_prompt,
-            prompt=prompt,
-            rules=rules,
-            instructions=_own_instructions(context, options, plan),
+
+def _asking(context: ExecutionContext, options: StandardOptions) -> Asking:
+    plan, scope = context.plan, context.request_scope
+    if plan is None or scope is None:
+        raise WorkflowError(
+            "a model is to be called, but `endpointName` is missing. "
+            "Name a file of the Endpoints folder."
         )
-        if chat.dropped and scope is not None:
-            scope.totals.dropped_messages += chat.dropped
-            logger.info(
-                "context clamp: %d messages of the conversation do not fit endpoint %r and are "
-                "left out",
-                chat.dropped,
-                plan.endpoint.name,
-            )
-        if chat.over_budget:
-            logger.warning(
-                "the prompt is larger than the window of endpoint %r; it is sent as it is",
-                plan.endpoint.name,
-            )
-        if prompt is None and scope is not None and scope.filler is not None:
-            return (*chat.messages, scope.filler)
-        return chat.messages
+    if options.allow_tools:
+        scope.parameters.used.add(TOOLS)
+    # Text endpoints have no way to call tools.
+    tools = scope.tools if options.allow_tools and plan.text is None else ()
+    return Asking(context=context, options=options, plan=plan, scope=scope, tools=tools)
 
 
-def _own_instructions(
-    context: ExecutionContext, options: StandardOptions, plan: ModelPlan
-) -> tuple[Message, ...]:
-    """The client's instructions as they are, each in its role: when they are the whole system
-    prompt, and the model server knows the role ``developer`` (C-27). Empty otherwise.
-    """
-    if not plan.endpoint.supports_developer_role or context.system_prompt_override is not None:
-        return ()
-    if options.system_prompt.strip() != "{chat_system_prompt}":
-        return ()
-    leading = tuple(context.messages[: body_start(context.messages)])
-    return leading if any(message.role == "developer" for message in leading) else ()
+def _must_call(asking: Asking) -> Enforcement | None:
+    """The round in which a tool has to be called, on back ends that can be held to a schema;
+    others are told by the client's own ``tool_choice``."""
+    if not asking.tools or asking.plan.structured_output is None:
+        return None
+    return enforcement(asking.tools, asking.scope.tool_choice)
 
 
-def _client_parameters(
-    context: ExecutionContext, plan: ModelPlan, scope: RequestScope
-) -> Mapping[str, Any]:
-    """The client's sampling fields, where the workflow's owner lets them through (design §4)."""
-    honour = scope.config.user.honour_request_parameters
-    if not scope.parameters.values or honour == "none":
-        return {}
-    if honour == "responder" and not context.answers_client:
-        return {}
-    taken = {
-        name: value
-        for name, value in scope.parameters.values.items()
-        if name in plan.backend.accepts
-    }
-    scope.parameters.used.update(taken)
-    return taken
+def _request(asking: Asking, must_call: Enforcement | None) -> ModelRequest:
+    context = asking.context
+    if must_call is not None:
+        asking = replace(asking, more_system=must_call.instructions, tools=())
+    prompt = prompt_of(asking)
+    context.step.endpoint = asking.plan.endpoint.name
+    context.step.resolved_prompt = prompt.shown
+    return ModelRequest(
+        messages=prompt.messages,
+        prompt=prompt.text,
+        images=prompt.images,
+        parameters=parameters_of(asking.plan, prompt),
+        client_parameters=client_parameters(asking),
+        stream=context.stream,
+        tools=tuple(asking.tools),
+        tool_choice=asking.scope.tool_choice if asking.tools else None,
+    )
+
+
+def _given(context: ExecutionContext, reply: Reply) -> Iterator[Event] | WorkflowPayload:
+    return replay(reply) if context.stream else WorkflowPayload.of_reply(reply)

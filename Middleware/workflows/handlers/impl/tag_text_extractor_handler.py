@@ -23,6 +23,7 @@ class TagTextExtractorOptions(NodeOptions):
     field_to_extract: Text = ""
     """The tag's name, without brackets."""
     default_text: Text = ""
+    """The output where there is no such tag, or nothing in it."""
 
 
 @node_type("TagTextExtractor", options=TagTextExtractorOptions)

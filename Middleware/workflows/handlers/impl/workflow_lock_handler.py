@@ -38,6 +38,9 @@ class WorkflowLockOptions(NodeOptions):
 
 @node_type("WorkflowLock", options=WorkflowLockOptions)
 class WorkflowLockHandler(NodeHandler):
+    # What it protects must not begin before it is taken, where nodes run at once.
+    changes_conversation = True
+
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, WorkflowLockOptions)
         scope = context.request_scope

@@ -1,0 +1,300 @@
+"""OpenAI's Responses for ordinary workflows. Routes only: the shapes are in ``wire``."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from flask import Blueprint, Response, request
+
+from Middleware.api.catalogue import Catalogue
+from Middleware.api.delivery import Delivery
+from Middleware.api.doors.common import EVENT_STREAM, json_body, json_response
+from Middleware.api.running import scope_of
+from Middleware.core.clock import Clock
+from Middleware.core.errors import (
+    MalformedRequest,
+    MiddlewareError,
+    RunCancelled,
+    StorageUnavailable,
+    UnknownResponse,
+)
+from Middleware.core.events import Event, Finish, Reply
+from Middleware.core.messages import ChatRequest
+from Middleware.storage.responses import KeptResponse, ResponseStore
+from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
+from Middleware.wire import openai_responses
+from Middleware.wire.bodies import write_json
+from Middleware.wire.openai_responses import ResponsesRequest
+
+logger = logging.getLogger(__name__)
+
+_ID_START = "resp_"
+
+Keep = Callable[[Mapping[str, Any]], None]
+
+
+class DurableResponses(Protocol):
+    """Responses that belong to durable conversations. Each method returns None for what is not
+    its own.
+    """
+
+    def create(self, asked: ResponsesRequest) -> Response | None: ...
+
+    def show(self, id: str) -> Response | None: ...
+
+    def items(self, id: str) -> Response | None: ...
+
+    def delete(self, id: str) -> Response | None: ...
+
+    def cancel(self, id: str) -> Response | None: ...
+
+
+class NoDurableResponses:
+    """Stands where there are none."""
+
+    def create(self, asked: ResponsesRequest) -> Response | None:
+        return None
+
+    def show(self, id: str) -> Response | None:
+        return None
+
+    items = delete = cancel = show
+
+
+class ResponseEncoder:
+    """One answer, which is kept when it has ended."""
+
+    def __init__(self, stream: openai_responses.AnswerStream, keep: Keep | None) -> None:
+        self._stream = stream
+        self._keep = keep
+        self.heartbeat = stream.heartbeat
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response object as it stands."""
+        return self._stream.response
+
+    def event(self, event: Event) -> bytes:
+        data = self._stream.event(event)
+        if self._keep is not None and isinstance(event, Finish):
+            # Before the client is told, so that it can go on from it at once.
+            self._keep(self._stream.response)
+        return data
+
+    def failure(self, error: MiddlewareError) -> bytes:
+        data = self._stream.failure(error)
+        if self._keep is not None:
+            response = self._stream.response
+            if isinstance(error, RunCancelled):
+                response = {**response, "status": "cancelled", "error": None}
+            self._keep(response)
+        return data
+
+    def reply(self, reply: Reply) -> bytes:
+        data = self._stream.reply(reply)
+        if self._keep is not None:
+            self._keep(self._stream.response)
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the routes share."""
+
+    store: ResponseStore
+    clock: Clock
+    live: WeakValueDictionary[tuple[str, str], ResponseEncoder] = field(
+        default_factory=WeakValueDictionary
+    )
+    """Of streams that are being written, by scope and id."""
+
+    def put(self, kept: KeptResponse) -> None:
+        """The answer is there whether or not it can be kept."""
+        try:
+            self.store.put(kept)
+        except (DatabaseBusy, DatabaseUnavailable) as error:
+            logger.error("response %s was not kept: %s", kept.id, error)
+
+    def require(self, id: str) -> KeptResponse:
+        """Raises UnknownResponse, for those of others too."""
+        scope = scope_of(request.environ)
+        encoder = self.live.get((scope, id))
+        with _reachable():
+            found = self.store.get(scope, id)
+        if found is None and encoder is not None:
+            found = KeptResponse(id=id, scope=scope, created_at=0, body=encoder.response)
+        if found is None:
+            raise UnknownResponse(id)
+        return found
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    """Failures of the database as an error of ours."""
+    try:
+        yield
+    except (DatabaseBusy, DatabaseUnavailable) as error:
+        raise StorageUnavailable("kept responses", detail=str(error)) from error
+
+
+class ResponsesFormat:
+    """See :class:`AnswerFormat`; made for one request, since an answer repeats what was asked."""
+
+    name = "openairesponses"
+    stream_type = EVENT_STREAM
+
+    def __init__(self, asked: ResponsesRequest, kept: Kept, scope: str, *, keeps: bool) -> None:
+        self._asked = asked
+        self._kept = kept
+        self._scope = scope
+        self._keeps = keeps
+
+    def encoder(self, asked: ChatRequest, *, request_id: str, model: str) -> ResponseEncoder:
+        head = openai_responses.ResponseHead(
+            id=f"{_ID_START}{request_id}",
+            created_at=int(self._kept.clock.timestamp()),
+            model=model,
+            asked=self._asked,
+        )
+        stream = openai_responses.AnswerStream(head)
+        if not self._keeps:
+            return ResponseEncoder(stream, None)
+
+        def keep(response: Mapping[str, Any]) -> None:
+            self._kept.put(
+                KeptResponse(
+                    id=head.id,
+                    scope=self._scope,
+                    created_at=head.created_at,
+                    body=response,
+                    items=openai_responses.stored_items(self._asked.items, head.stem),
+                    previous_id=self._asked.previous_response_id,
+                )
+            )
+
+        encoder = ResponseEncoder(stream, keep)
+        if asked.stream:
+            self._kept.live[(self._scope, head.id)] = encoder
+        return encoder
+
+    def error_body(self, error: MiddlewareError) -> bytes:
+        return write_json(openai_responses.encode_error(error))
+
+
+def responses_door(
+    delivery: Delivery,
+    catalogue: Catalogue,
+    kept: Kept,
+    durable: DurableResponses | None = None,
+) -> Blueprint:
+    """``durable`` is asked first: it knows which requests and ids are its own."""
+    door = Blueprint("responses", __name__)
+    durable = durable or NoDurableResponses()
+    _add_create(door, delivery, catalogue, kept, durable)
+    _add_views(door, kept, durable)
+    _add_changes(door, delivery, kept, durable)
+    return door
+
+
+def _add_create(
+    door: Blueprint,
+    delivery: Delivery,
+    catalogue: Catalogue,
+    kept: Kept,
+    durable: DurableResponses,
+) -> None:
+    @door.post("/v1/responses")
+    @door.post("/responses")
+    def create() -> Response:
+        """An answer to a text or to items, streamed or whole; kept unless `store` is false."""
+        asked = openai_responses.parse_request(json_body())
+        taken = durable.create(asked)
+        if taken is not None:
+            return taken
+        _refuse_durable(asked)
+        scope = scope_of(request.environ)
+        chat = _with_history(asked, kept.store, scope)
+        keeps = asked.store and not _is_encrypted(catalogue, chat.model, scope)
+        return delivery.send(chat, ResponsesFormat(asked, kept, scope, keeps=keeps))
+
+
+def _refuse_durable(asked: ResponsesRequest) -> None:
+    if asked.background:
+        raise MalformedRequest("background", "is not served for this model; stream the answer")
+    if asked.conversation is not None:
+        raise MalformedRequest("conversation", "names no conversation that is kept here")
+    if asked.approvals:
+        raise MalformedRequest("input", "answers a proposal, and there is none")
+
+
+def _with_history(asked: ResponsesRequest, store: ResponseStore, scope: str) -> ChatRequest:
+    """The chat behind the responses that it goes on from."""
+    if asked.previous_response_id is None:
+        return asked.chat
+    with _reachable():
+        chain = store.chain(scope, asked.previous_response_id)
+    if not chain:
+        raise MalformedRequest("previous_response_id", "names no response that is kept here")
+    earlier = [item for one in chain for item in (*one.items, *one.body.get("output", ()))]
+    return openai_responses.with_history(asked, earlier)
+
+
+def _is_encrypted(catalogue: Catalogue, model: str, scope: str) -> bool:
+    """Whether nothing that is said may lie about in the clear (``encryptUsingApiKey``)."""
+    return scope != "" and catalogue.owner(model).encrypt_using_api_key
+
+
+def _add_views(door: Blueprint, kept: Kept, durable: DurableResponses) -> None:
+    @door.get("/v1/responses/<id>")
+    @door.get("/responses/<id>")
+    def show(id: str) -> Response:
+        """A kept response."""
+        theirs = durable.show(id)
+        if theirs is not None:
+            return theirs
+        found = kept.require(id)
+        if request.args.get("stream", "").lower() == "true":
+            raise MalformedRequest("stream", "is only served for background responses")
+        return json_response(found.body)
+
+    @door.get("/v1/responses/<id>/input_items")
+    @door.get("/responses/<id>/input_items")
+    def items(id: str) -> Response:
+        """The input that a kept response answers, page by page."""
+        theirs = durable.items(id)
+        if theirs is not None:
+            return theirs
+        page = openai_responses.parse_page(request.args)
+        return json_response(openai_responses.encode_items(kept.require(id).items, page))
+
+
+def _add_changes(
+    door: Blueprint, delivery: Delivery, kept: Kept, durable: DurableResponses
+) -> None:
+    @door.delete("/v1/responses/<id>")
+    @door.delete("/responses/<id>")
+    def delete(id: str) -> Response:
+        """Forget a kept response."""
+        theirs = durable.delete(id)
+        if theirs is not None:
+            return theirs
+        with _reachable():
+            done = kept.store.delete(scope_of(request.environ), id)
+        if not done:
+            raise UnknownResponse(id)
+        return json_response(openai_responses.encode_deleted(id))
+
+    @door.post("/v1/responses/<id>/cancel")
+    @door.post("/responses/<id>/cancel")
+    def cancel(id: str) -> Response:
+        """Stop a response that is being streamed."""
+        theirs = durable.cancel(id)
+        if theirs is not None:
+            return theirs
+        found = kept.require(id)
+        if found.body["status"] != "in_progress" or not delivery.cancel(id.removeprefix(_ID_START)):
+            raise MalformedRequest(None, "Only a response in progress can be cancelled")
+        return json_response({**found.body, "status": "cancelled"})

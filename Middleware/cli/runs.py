@@ -1,0 +1,178 @@
+"""`runs`: what is in the run log, as a list or one run with its steps."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from Middleware.api.options import ServerOptions
+from Middleware.app import build_history
+from Middleware.cli.folders import add_folders
+from Middleware.cli.run_output import name_of, shortened
+from Middleware.cli.run_trace import details
+from Middleware.core.errors import ConfigError
+from Middleware.runs.errors import UnknownRun
+from Middleware.runs.history import History
+from Middleware.runs.records import Record
+from Middleware.runs.store import Query
+
+STATUSES = ("running", "succeeded", "failed", "cancelled", "interrupted")
+_HEAD: tuple[str, ...] = ("STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST")
+_SHOWN_OF_ID = 8
+
+
+def main(arguments: Sequence[str]) -> int:
+    """1 when there is no such run."""
+    given = _parser().parse_args(arguments)
+    history = build_history(
+        ServerOptions(
+            public_directory=given.public_directory,
+            config_directory=given.config_directory,
+            workflows_directory=given.workflows_directory,
+            users=(given.user,) if given.user else (),
+            sqlite_directory=given.sqlite_directory,
+        )
+    )
+    if given.id:
+        _show(history.find(_whole_id(history, given.id)), as_json=given.json)
+    else:
+        _list(history, given)
+    return 0
+
+
+def _whole_id(history: History, beginning: str) -> str:
+    found = history.ids_like(beginning)
+    if not found:
+        raise UnknownRun(beginning)
+    if beginning not in found and len(found) > 1:
+        raise ConfigError(f"Several runs begin with {beginning!r}. Give more of the id.")
+    return beginning if beginning in found else found[0]
+
+
+def _list(history: History, given: argparse.Namespace) -> None:
+    listed = history.newest(
+        Query(
+            workflow=given.workflow,
+            status=given.status,
+            since=given.since,
+            limit=given.limit,
+            before=given.after,
+        )
+    )
+    if given.json:
+        print(json.dumps(listed.to_dict(), ensure_ascii=False, indent=2))
+        return
+    if not listed.runs:
+        print("There are no such runs.")
+        return
+    rows = [_HEAD, *(_row(run) for run in listed.runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    if listed.next:
+        print(f"There are more: --after {listed.next}")
+
+
+def _row(run: Record) -> tuple[str, ...]:
+    return (
+        _local(run["startedAt"]),
+        run["id"][:_SHOWN_OF_ID],
+        shortened(name_of(run), 40),
+        run["status"],
+        _seconds(run["durationMs"]),
+        str(run["tokens"]["total"]) if run["tokens"] else "",
+        f"{run['cost']:.6g}" if run["cost"] is not None else "",
+    )
+
+
+def _show(run: Record, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(run, ensure_ascii=False, indent=2))
+        return
+    print(f"run      {run['id']}")
+    print(f"started  {_local(run['startedAt'])} by {run['user'] or '?'} through {run['door']}")
+    for line in _story(run):
+        print(line)
+
+
+def _story(run: Record, depth: int = 0) -> Iterator[str]:
+    """The run and, further in, what it started."""
+    indent = "  " * depth
+    children = {child["id"]: child for child in run["children"]}
+    steps: list[dict[str, Any]] = run["context"]["steps"]
+    yield f"{indent}> {name_of(run)}"
+    for place, moment in enumerate(run["timeline"]):
+        child = children.get(moment["childRunId"] or "")
+        if child is not None:
+            yield from _story(child, depth + 1)
+        title = moment["title"] or moment["nodeName"]
+        told = [moment["type"], moment["endpoint"] and f"on {moment['endpoint']}"]
+        what = " ".join(filter(None, told)) or moment["status"]
+        seconds = _seconds(moment["durationMs"])
+        yield f"{indent}  {title} ({what}{f', {seconds} s' if seconds else ''})"
+        if moment["error"]:
+            yield f"{indent}    ! {moment['error']}"
+        if place < len(steps):
+            yield from (f"{indent}    {line}" for line in details(steps[place]))
+    seconds = _seconds(run["durationMs"])
+    cost = f", cost {run['cost']:.6g}" if run["cost"] is not None else ""
+    yield f"{indent}< {name_of(run)} {run['status']}{f', {seconds} s' if seconds else ''}{cost}"
+    if run["error"]:
+        yield f"{indent}  ! {run['error']}"
+
+
+def _seconds(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else f"{milliseconds / 1000:.2f}"
+
+
+def _local(moment: str) -> str:
+    """As the clock on the wall showed it."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _moment(text: str) -> float:
+    try:
+        # Without a zone it is the time of this place.
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be a time like 2026-01-31T09:00") from None
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 10000")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python3 start.py runs",
+        description="List what has run, newest first, or show one run with all its steps.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("id", nargs="?", metavar="RUN", help="the id of a run, or its beginning")
+    add("--workflow", metavar="NAME", help="only runs of this workflow, sub-workflows included")
+    add("--status", choices=STATUSES, help="only runs that came to this")
+    add("--since", type=_moment, metavar="TIME", help="only runs that began then or later")
+    add("--limit", type=_limit, default=20, metavar="N", help="how many (20)")
+    add("--after", type=int, metavar="N", help="go on where a list ended")
+    add("--json", action="store_true", help="as the API gives it")
+    add("--User", dest="user", metavar="NAME", help="whose configuration")
+    add_folders(parser)
+    add(
+        "--UserLevelSqlLiteDirectory",
+        dest="sqlite_directory",
+        type=Path,
+        metavar="DIR",
+        help="where the run log is (the user's sqlLiteDirectory)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

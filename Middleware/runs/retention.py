@@ -1,0 +1,128 @@
+"""How much of past runs is kept: by number, age and size; and runs that a crash left open."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from Middleware.runs.rows import first_number
+
+_DAY_SECONDS: Final = 86_400
+_MEGABYTE: Final = 1_000_000
+_CHUNK: Final = 200
+"""Runs that are deleted in one transaction."""
+_PAGES_GIVEN_BACK: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What one user's settings say of the run log (decisions §8)."""
+
+    path: Path
+    enabled: bool = True
+    max_runs: int = 10_000
+    """Runs that no other run has started; sub-workflows go with theirs."""
+    max_days: float = 30
+    max_megabytes: float = 500
+
+
+def prune(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> bool:
+    """Delete some of a user's oldest runs, if there are too many. Call it inside a transaction.
+
+    True when there is more to do: the caller decides when, since new runs wait meanwhile.
+    """
+    count, size = _totals(connection, user)
+    surplus, aim = 0, keep.max_megabytes * _MEGABYTE
+    # A little further than needed, so that not every new run means that an old one is deleted.
+    if count > keep.max_runs:
+        surplus = count - keep.max_runs + keep.max_runs // 100
+    if size > aim:
+        aim *= 0.95
+    too_old = first_number(now - keep.max_days * _DAY_SECONDS)
+    removed = 0
+    for (number,) in _oldest(connection, user):
+        if number >= too_old and removed >= surplus and size <= aim:
+            return False
+        size -= delete_tree(connection, number)
+        removed += 1
+    return removed == _CHUNK
+
+
+def is_too_much(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> bool:
+    """Whether :func:`prune` would find something to delete. Reads one index."""
+    count, size = _totals(connection, user)
+    if count > keep.max_runs or size > keep.max_megabytes * _MEGABYTE:
+        return bool(_oldest(connection, user, 1))
+    too_old = first_number(now - keep.max_days * _DAY_SECONDS)
+    return any(number < too_old for (number,) in _oldest(connection, user, 1))
+
+
+def _totals(connection: sqlite3.Connection, user: str) -> tuple[int, int]:
+    count, size = connection.execute(
+        "SELECT sum(root = number), sum(bytes) FROM runs WHERE user = ?", (user,)
+    ).fetchone()
+    return int(count or 0), int(size or 0)
+
+
+def _oldest(connection: sqlite3.Connection, user: str, most: int = _CHUNK) -> list[tuple[int]]:
+    return connection.execute(
+        "SELECT root FROM runs WHERE user = ? AND root = number AND status <> 'running'"
+        " ORDER BY root LIMIT ?",
+        (user, most),
+    ).fetchall()
+
+
+def delete_tree(connection: sqlite3.Connection, root: int) -> int:
+    """Delete a run and all that it has started; how many bytes that were."""
+    (size,) = connection.execute(
+        "SELECT coalesce(sum(bytes), 0) FROM runs WHERE root = ?", (root,)
+    ).fetchone()
+    connection.execute("DELETE FROM runs WHERE root = ?", (root,))
+    return int(size)
+
+
+def delete_runs(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Their steps go with them."""
+    connection.executemany("DELETE FROM runs WHERE number = ?", [(one,) for one in numbers])
+
+
+def give_back(connection: sqlite3.Connection) -> None:
+    """Make the file smaller by pages that are not used any more. Outside of transactions."""
+    # As a script, because as a statement it is not carried on to its end.
+    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_GIVEN_BACK})")
+
+
+def close_interrupted(
+    connection: sqlite3.Connection, lives: Callable[[str], bool], still_runs: Iterable[str] = ()
+) -> int:
+    """Mark runs whose process is gone. Call it inside a transaction; how many there were.
+
+    ``lives`` tells it of a process. Of those that live, ``still_runs`` are the ids of the runs of
+    this one; what else it seems to run has ended without a record of its end.
+    """
+    known = set(still_runs)
+    open_runs = connection.execute(
+        "SELECT number, id, process, context FROM runs WHERE status = 'running'"
+    ).fetchall()
+    dead = {process: not lives(process) for process in {row[2] for row in open_runs}}
+    marked = 0
+    for number, run_id, process, context in open_runs:
+        if not dead[process] or run_id in known:
+            continue
+        connection.execute(
+            "UPDATE runs SET status = 'interrupted', error = ? WHERE number = ?",
+            (_interrupted(context), number),
+        )
+        marked += 1
+    return marked
+
+
+def _interrupted(context: str) -> str:
+    try:
+        told: Any = json.loads(context)
+        node = str(told["currentStepNodeId"])
+    except (ValueError, KeyError, TypeError):
+        node = ""
+    return f"The server ended while this ran{f', at node {node!r}' if node else ''}."

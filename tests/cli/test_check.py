@@ -1,0 +1,129 @@
+"""`check` as a process: what it says, in words and as JSON, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from Middleware.cli.dispatch import main
+from tests.fakes.headrace import Tree, answers, static
+from tests.fakes.terminal import command
+
+ENTRY = "Workflows/tester/_DefaultWorkflow.json"
+
+
+def good_tree(root: Path) -> Tree:
+    tree = Tree(root).scripted("Main")
+    tree.own("_DefaultWorkflow", [answers()])
+    return tree.workflow("assistant", [static("hi")])
+
+
+def test_a_tree_in_order_has_nothing_to_tell(tmp_path: Path) -> None:
+    configs = good_tree(tmp_path).configs
+
+    words, told = command("check", configs), command("check", configs, "--json")
+
+    assert (words.code, words.out, words.err) == (0, "0 errors, 0 warnings\n", "")
+    assert (told.code, json.loads(told.out), told.err) == (0, [], "")
+
+
+def test_the_tree_that_ships_is_in_order() -> None:
+    ran = command("check", OPENAI_API_KEY="", ANTHROPIC_API_KEY="")
+
+    assert (ran.code, ran.out, ran.err) == (0, "0 errors, 0 warnings\n", "")
+
+
+def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+    tree = good_tree(tmp_path)
+    tree.own("_DefaultWorkflow", [answers("main", titel="x")])
+
+    ran = command("check", tree.configs)
+
+    assert ran.code == 0
+    assert ran.out == (
+        f"warning: {ENTRY}: nodes[0].titel: this key is not known and has no effect. "
+        "[unknown_key]\n    Did you mean 'title'?\n"
+        f"warning: {ENTRY}: nodes[0].endpointName: It names 'main'; the file is called 'Main'. "
+        "[name_case]\n    Write 'Main'.\n"
+        "0 errors, 2 warnings\n"
+    )
+
+
+def test_errors_are_told_with_place_and_remedy_and_end_in_one(tmp_path: Path) -> None:
+    tree = good_tree(tmp_path)
+    tree.workflow("assistant", [answers("Mian")])
+    tree.own("Broken", [static("x")]).write("Workflows/tester/Broken.json", '{"nodes": [}')
+
+    words, told = command("check", tree.configs), command("check", tree.configs, "--json")
+
+    assert (words.code, told.code) == (1, 1)
+    assert words.out.endswith("2 errors, 0 warnings\n")
+    problems = {problem["file"]: problem for problem in json.loads(told.out)}
+    assert problems.keys() == {
+        "Workflows/tester/Broken.json",
+        "Workflows/_shared/assistant/_DefaultWorkflow.json",
+    }
+    problem = problems["Workflows/tester/Broken.json"]
+    assert problem.keys() == {
+        "code",
+        "severity",
+        "file",
+        "place",
+        "message",
+        "remedy",
+        "usingLastGood",
+    }
+    assert (problem["code"], problem["severity"]) == ("bad_syntax", "error")
+    assert problem["place"] == "line 1, column 12"
+    assert problem["usingLastGood"] is False
+    assert str(tmp_path) not in told.out
+
+
+def test_every_user_of_the_tree_is_checked_whoever_is_named(tmp_path: Path) -> None:
+    tree = good_tree(tmp_path).user("other", dialect="klingon")
+
+    alone = command("check", tree.configs, "--User", "tester")
+    lost = command("check", tree.configs, "--User", "testr")
+
+    assert (alone.code, lost.code) == (1, 1)
+    assert "Users/other.json: dialect" in alone.out
+    assert "Did you mean 'tester'?" in lost.out
+
+
+def test_a_folder_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    ran = command("check", tmp_path / "nowhere")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"There is no folder {tmp_path / 'nowhere'}.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["--xml"], "--xml"), (["one", "two"], "two"), (["--User"], "--User")],
+    ids=["an unknown option", "too many words", "an option without its value"],
+)
+def test_wrong_use_ends_in_two(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", *words])
+
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out) == (2, "")
+    assert says in told.err
+
+
+def test_environment_variables_matter_where_a_user_looks(tmp_path: Path) -> None:
+    tree = good_tree(tmp_path)
+    key = {"apiKey": "${HEADRACE_NO_SUCH_KEY}"}
+    tree.model("examples/Paid", "http://127.0.0.1:9", **key)
+
+    unused = command("check", tree.configs)
+    tree.workflow("assistant", [answers("examples/Paid")])
+    used = command("check", tree.configs)
+    set_now = command("check", tree.configs, HEADRACE_NO_SUCH_KEY="secret-canary")
+
+    assert (unused.code, unused.out) == (0, "0 errors, 0 warnings\n")
+    assert used.code == 1
+    assert "HEADRACE_NO_SUCH_KEY is not set" in used.out
+    assert (set_now.code, set_now.out) == (0, "0 errors, 0 warnings\n")

@@ -1,0 +1,54 @@
+"""Pages for people hold together: links lead somewhere, and examples can be read."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+BLOCK = re.compile(r"^```(json|yaml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize(
+    "page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES]
+)
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in headings}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    for path, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield f"{path}#{anchor}"
+
+
+@each_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert list(broken_links(page)) == []
+
+
+@each_page
+def test_every_example_can_be_read(page: Path) -> None:
+    for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "python":
+            compile(text, page.name, "exec")
+        elif kind == "yaml":
+            yaml.safe_load(text)
+        else:
+            # Some show a part of an object.
+            json.loads(text if text.startswith(("{", "[")) else f"{{{text}}}")
+
+
+def test_every_picture_is_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+
+    assert {name: size for name, size in sizes.items() if size > 200_000} == {}
