@@ -1,5 +1,6 @@
 """The composition root: builds the parts, hands them to each other, freezes the registries."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from Middleware.api.doors.embeddings import embeddings_door
 from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
 from Middleware.api.doors.responses import Kept, responses_door
+from Middleware.api.durable import durable_door
 from Middleware.api.errors import ErrorShapes
 from Middleware.api.gate import Gate
 from Middleware.api.health import health
@@ -32,6 +34,10 @@ from Middleware.config.locations import Locations
 from Middleware.config.problems import Problem
 from Middleware.config.selection import find_model, model_names, user_of
 from Middleware.config.store import ConfigStore
+from Middleware.conversations.check import check_profiles
+from Middleware.conversations.service import Conversations
+from Middleware.conversations.setup import build_conversations, database_url
+from Middleware.conversations.workflow_runs import WorkflowRuns
 from Middleware.core.clock import Clock, SystemClock
 from Middleware.core.errors import ConfigError
 from Middleware.llm.backend import backend_types
@@ -171,11 +177,13 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         twins=Twins(background),
     )
     shapes = error_shapes()
+    talks = _conversations(options, parts)
     responses = ResponseStore(_data_folder(options, store) / "responses.sqlite", parts.clock)
     site = Site(
         SiteParts(
             blueprints=(
                 *front_doors(parts, delivery, responses),
+                durable_door(talks),
                 runs_door(parts.run_log),
                 metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
                 health(__version__, store.problems),
@@ -194,6 +202,8 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         )
     )
     parts.run_log.start()
+    # Opening a store takes a while, and nobody waits for what was left open.
+    threading.Thread(target=talks.resume, name="resume-conversations", daemon=True).start()
     users = store.user_names
     single = store.snapshot(users[0]).user if len(users) == 1 else None
     return Application(
@@ -202,8 +212,14 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         port=single.port if single else None,
         log_directory=_log_directory(options, store, single.use_file_logging if single else False),
         problems=partial(check_everything, store),
-        close=partial(_close_all, responses.close, parts.close),
+        close=partial(_close_all, talks.stop, responses.close, parts.close),
     )
+
+
+def _conversations(options: ServerOptions, parts: Parts) -> Conversations:
+    url = database_url(options.database, parts.store.locations.public, options.sqlite_directory)
+    run = WorkflowRuns(parts.store, parts.backends, parts.recorder, parts.clock, parts.server)
+    return build_conversations(url, parts.store, run)
 
 
 def front_doors(
@@ -256,7 +272,7 @@ def _close_all(*closings: Callable[[], None]) -> None:
 
 def check_everything(store: ConfigStore) -> list[Problem]:
     """What every `check.py` has to say about the whole tree."""
-    return [*check_files(store), *check_workflows(store)]
+    return [*check_files(store), *check_workflows(store), *check_profiles(store)]
 
 
 def _log_directory(options: ServerOptions, store: ConfigStore, user_wants: bool) -> Path | None:

@@ -22,6 +22,7 @@ from Middleware.config.models import (
     ThinkingRule,
     User,
 )
+from Middleware.conversations import check as conversation_check
 from Middleware.llm.backend import backend_types
 from Middleware.llm.backends.scripted import ScriptedCall, ScriptedFailure, ScriptedRule
 from Middleware.llm.presets import CANONICAL_SAMPLERS
@@ -252,7 +253,7 @@ def _route_cells(route: ServedRoute) -> tuple[str, str, str, str]:
 
 
 def checks() -> str:
-    meanings = {**config_check.CODES, **workflow_check.CODES}
+    meanings = {**config_check.CODES, **workflow_check.CODES, **conversation_check.CODES}
     return "\n".join(
         [
             "# Codes of problems",

@@ -4,12 +4,12 @@
 
 import asyncio
 import os
-from pathlib import Path
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn

@@ -69,6 +69,8 @@ class Vendor:
     stream_path: str = ""
     error: Any = None
     """The vendor's way to report ``boom`` inside of a stream or in place of an answer."""
+    whole_error: Any = None
+    """In place of an answer that is whole, where that is something else."""
     framing: str = "sse"
     """Or ``ndjson``."""
     tells: frozenset[str] = frozenset(("usage", "reasoning", "tools", "length"))
@@ -115,6 +117,10 @@ class Vendor:
         if not (pieces and isinstance(pieces[-1], Ending)):
             steps.append(LAST_CHUNK)
         return steps
+
+    @property
+    def error_body(self) -> Any:
+        return self.whole_error or self.error
 
     def error_frame(self) -> bytes:
         return self._frame(self.error)
@@ -528,6 +534,7 @@ RESPONSES = Vendor(
     responses_frames,
     responses_reply,
     error={"type": "error", "code": "server_overloaded", "message": "boom", "param": None},
+    whole_error=_ERROR,
 )
 COMPLETIONS = Vendor(
     "OpenAI-Compatible-Completions",

@@ -264,7 +264,7 @@ FAULTS = [
 def test_no_key_of_anybody_is_in_the_log_or_in_what_is_made_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: Fault, stream: bool
 ) -> None:
-    tree = Tree(tmp_path).workflow("assistant", [answers(timeoutSeconds=30)])
+    tree = Tree(tmp_path, heartbeatSeconds=30).workflow("assistant", [answers()])
     client = {"Authorization": f"Bearer {OF_CLIENT}"}
     body = {
         "model": "assistant",

@@ -61,7 +61,6 @@ def asked(
     root: Path,
     *plays: Answer,
     stream: bool,
-    collects: bool = False,
     node: Mapping[str, Any] | None = None,
     endpoint: Mapping[str, Any] | None = None,
     user: Mapping[str, Any] | None = None,
@@ -69,6 +68,7 @@ def asked(
 ) -> Iterator[Told]:
     """``fields`` are those of the request; others go into the files. ``collects``: the model's
     words go to a node that does not answer, and another one says what it has put out."""
+    collects = fields.pop("collects", False)
     nodes = [answers(**(node or {}))]
     if collects:
         nodes.append(SAYS_WHAT_WAS_COLLECTED)

@@ -16,6 +16,7 @@ from Middleware.core.events import Event, Finish, ReasoningDelta, TextDelta, Too
 from Middleware.core.registry import nearest
 from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.llm.backend import BackendSetup, Kind, ModelRequest, backend_types
+from Middleware.llm.backends.refund_desk import refund_desk
 from Middleware.wire.backend_errors import BackendVoice
 from Middleware.wire.openai_chat_stream import finish_reason
 from Middleware.wire.tool_calls import arguments_text
@@ -81,10 +82,22 @@ class _Rule:
 
 _ECHO: Final = ScriptedReply(reply=_INPUT)
 
-_SCRIPTS: Final[Mapping[str, Callable[[str], ScriptedReply]]] = {
-    "echo": lambda _: _ECHO,
+
+def _refund_desk(text: str, turn: int) -> ScriptedReply:
+    """The fake model of durable conversations: a refund is proposed as a call of a tool."""
+    said = refund_desk(text, turn)
+    if said.action is None:
+        return ScriptedReply(reply=said.reply)
+    call = ScriptedCall(name=said.action, arguments=dict(said.arguments))
+    return ScriptedReply(reply=said.reply, tool_calls=(call,))
+
+
+_SCRIPTS: Final[Mapping[str, Callable[[str, int], ScriptedReply]]] = {
+    "echo": lambda text, turn: _ECHO,
+    "refund-desk": _refund_desk,
 }
-"""Whole personalities, by the name that ``script`` gives. Each is asked where no rule matches."""
+"""Whole personalities, by the name that ``script`` gives. Each is asked where no rule matches,
+with the last user text and the number of user messages so far."""
 
 
 @backend_types.register("scripted")
@@ -112,16 +125,18 @@ class ScriptedBackend:
         return frozenset()
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
-        yield from spoken(self._reply_to(last_user_text(request)), request, self._voice, cancel)
+        turn = sum(message.role == "user" for message in request.messages)
+        reply = self._reply_to(last_user_text(request), turn)
+        yield from spoken(reply, request, self._voice, cancel)
 
-    def _reply_to(self, text: str) -> ScriptedReply:
+    def _reply_to(self, text: str, turn: int) -> ScriptedReply:
         for rule in self._rules:
             if rule.pattern.search(text):
                 return rule.reply
         if self._default is not None:
             return self._default
         if self._script is not None:
-            return self._script(text)
+            return self._script(text, turn)
         raise ConfigError(
             "No rule matches the last user text, and there is no `default`.",
             file=self._file,
@@ -151,7 +166,7 @@ class ScriptedBackend:
             )
             raise ConfigError(f"{first['msg']}.", file=self._file, where=place) from error
 
-    def _script_of(self, endpoint: Endpoint) -> Callable[[str], ScriptedReply] | None:
+    def _script_of(self, endpoint: Endpoint) -> Callable[[str, int], ScriptedReply] | None:
         if endpoint.script is None:
             return None
         script = _SCRIPTS.get(endpoint.script)

@@ -67,7 +67,7 @@ def conversation_of(plan: ModelPlan, config: Snapshot) -> ConversationRules:
     return replace(
         rules,
         endpoint_template=lambda: named_template(config, of_endpoint),
-        user_template=lambda: named_template(config, of_user),
+        user_template=lambda: named_template(config, of_user or of_endpoint),
     )
 
 

@@ -1,5 +1,7 @@
 """Cleaning conversations of calls that kept an agent going (front-doors §11.2)."""
 
+from typing import Any
+
 from Middleware.core.messages import Message, ToolCall
 from Middleware.workflows.managers.liveness import LivenessCall, cleaned
 
@@ -66,5 +68,6 @@ def test_other_arguments_or_results_are_no_repetition() -> None:
 
 def test_only_a_name_makes_a_setting() -> None:
     assert LivenessCall.parse({"toolName": "noop"}) == LivenessCall("noop", {})
-    for wrong in (None, "noop", {}, {"toolName": ""}, {"toolName": 5}, []):
+    refused: tuple[Any, ...] = (None, "noop", {}, {"toolName": ""}, {"toolName": 5}, [])
+    for wrong in refused:
         assert LivenessCall.parse(wrong) is None

@@ -1,0 +1,207 @@
+"""Durable conversations as doors and commands see them.
+
+Nothing is opened, imported or started before the first use: whoever has no conversations pays
+nothing for them (MAP-7).
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from Middleware.conversations.live import Live
+from Middleware.conversations.models import Options, Receipt, Refusal, State
+from Middleware.conversations.profiles import FixedProfiles, Profiles, require_profile
+from Middleware.conversations.rules import Limits
+from Middleware.conversations.settings import WorkerSettings
+from Middleware.core.cancellation import CancelToken
+
+if TYPE_CHECKING:
+    from Middleware.conversations.activities import ActionRunner, TurnModel
+    from Middleware.conversations.database import Database
+    from Middleware.conversations.inbox import Inbox, Send, Start, Started
+    from Middleware.conversations.model import RunWorkflow
+    from Middleware.conversations.reading import Reader
+    from Middleware.conversations.repair import Repairer
+    from Middleware.conversations.worker import Worker
+
+LOOKS_EVERY_SECONDS = 0.25
+"""How often a waiting reader asks the database, in case that another process did the work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the conversations of a server are made with."""
+
+    database_url: str
+    profiles: Profiles = field(default_factory=FixedProfiles)
+    run: "RunWorkflow | None" = None
+    """Runs the workflows of profiles. None: only the fake model is there."""
+    model: "TurnModel | None" = None
+    actions: "ActionRunner | None" = None
+    limits: Limits = field(default_factory=Limits)
+    settings: WorkerSettings = field(default_factory=WorkerSettings)
+    checkpoint: Callable[[str], None] = lambda place: None
+
+
+class Conversations:
+    """One a server. Safe to use from any thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.profiles = parts.profiles
+        self.live = Live()
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._reader: Reader | None = None
+        self._worker: Worker | None = None
+        self._inbox: Inbox | None = None
+
+    # Starting and stopping
+
+    def resume(self) -> bool:
+        """Go on with conversations that an earlier start left open; whether there are any.
+
+        For the start of a server: a store that does not exist yet is not made.
+        """
+        if not self._exists():
+            return False
+        from sqlalchemy import select
+
+        from Middleware.conversations import tables
+
+        row = tables.conversations.c
+        with self.database.transaction() as connection:
+            found = connection.execute(select(row.id).where(row.phase != "completed").limit(1))
+            is_open = found.first() is not None
+        if is_open:
+            self.work()
+        return is_open
+
+    def work(self) -> None:
+        """Take tasks from now on. Called by the first start or send in any case."""
+        with self._lock:
+            if self._worker is None:
+                self._start_worker()
+
+    def _start_worker(self) -> None:
+        from Middleware.conversations.actions import ProfileActions
+        from Middleware.conversations.activities import Outside
+        from Middleware.conversations.inbox import Inbox
+        from Middleware.conversations.model import ProfileModel
+        from Middleware.conversations.worker import Worker
+
+        database = self._open()
+        outside = Outside(
+            profiles=self._parts.profiles,
+            model=self._parts.model or ProfileModel(self._parts.run),
+            actions=self._parts.actions or ProfileActions(self._parts.run),
+            show=self.live.show,
+            changed=self.live.changed,
+            cancel=CancelToken(),
+            checkpoint=self._parts.checkpoint,
+        )
+        worker = Worker(database, outside, self._parts.settings)
+        queue = worker.start()
+        self._worker = worker
+        self._inbox = Inbox(database, queue, self._parts.limits)
+
+    def stop(self) -> None:
+        """Durable work is kept: the next start goes on with it."""
+        with self._lock:
+            worker, self._worker, self._inbox = self._worker, None, None
+            database, self._database, self._reader = self._database, None, None
+        if worker is not None:
+            worker.stop()
+        if database is not None:
+            database.close()
+
+    @property
+    def database(self) -> "Database":
+        with self._lock:
+            return self._open()
+
+    def _open(self) -> "Database":
+        if self._database is None:
+            from Middleware.conversations.database import Database
+
+            url = self._parts.database_url
+            if url.startswith("sqlite:///"):
+                Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            database = Database(url)
+            database.migrate()
+            self._database = database
+        return self._database
+
+    def _exists(self) -> bool:
+        url = self._parts.database_url
+        return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+
+    @property
+    def reader(self) -> "Reader":
+        """For all that is only looked at; needs no worker and no engine."""
+        if self._reader is None:
+            from Middleware.conversations.reading import Reader
+
+            self._reader = Reader(self.database)
+        return self._reader
+
+    @property
+    def repairer(self) -> "Repairer":
+        self.work()
+        assert self._worker is not None
+        return self._worker.repairer
+
+    # What comes in
+
+    def start(self, start: "Start") -> "Started | Refusal":
+        """Raises UnknownProfile."""
+        require_profile(self.profiles, start.profile)
+        return self._accepting().start(start)
+
+    def options(self, profile: str, given: dict[str, Any]) -> Options:
+        """The options of a new conversation: the profile's, where none are given."""
+        return Options.parse(given, require_profile(self.profiles, profile).options)
+
+    def send(self, conversation_id: str, send: "Send") -> Receipt | Refusal:
+        receipt = self._accepting().send(conversation_id, send)
+        self.live.changed(conversation_id)
+        return receipt
+
+    def cancel(self, conversation_id: str) -> State | Refusal:
+        state = self._accepting().cancel(conversation_id)
+        self.live.changed(conversation_id)
+        return state
+
+    def _accepting(self) -> "Inbox":
+        if self._inbox is None:
+            self.work()
+        assert self._inbox is not None
+        return self._inbox
+
+    # What is waited for
+
+    def watch(self, conversation_id: str, seconds: float) -> Iterator[None]:
+        """Comes round whenever there may be news, until the time is up: look each time."""
+        from time import monotonic
+
+        ends = monotonic() + seconds
+        while True:
+            mark = self.live.mark(conversation_id)
+            yield
+            left = ends - monotonic()
+            if left <= 0:
+                return
+            self.live.wait(conversation_id, mark, min(left, LOOKS_EVERY_SECONDS))
+
+
+@contextmanager
+def running(parts: Parts) -> Iterator[Conversations]:
+    """Conversations that work while the block runs: for commands and tests."""
+    conversations = Conversations(parts)
+    try:
+        yield conversations
+    finally:
+        conversations.stop()

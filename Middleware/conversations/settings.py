@@ -1,0 +1,44 @@
+"""Settings of one process that works on conversations. All times are in seconds."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    poll_seconds: float = 0.1
+    """How long a task may wait to be seen. Half of it is most of the time between acceptance and
+    start; each look costs some three milliseconds of a core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairSettings:
+    redispatch_after_seconds: float = 3.0
+    scan_limit: int = 25
+    failure_backoff_max_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    every_seconds: float = 60.0
+    engine_seconds: float = 600.0
+    """How long the engine's record of a finished task is kept; nothing reads it."""
+    record_days: float | None = None
+    """Replies older than this are removed; the history stays readable. None: never."""
+    conversation_days: float | None = None
+    """Conversations that ended longer ago are removed with all they had. None: never."""
+    batch: int = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """Times are in seconds. A lease must be longer than the longest freeze to be tolerated."""
+
+    lease_seconds: float = 30.0
+    loop_throttle_seconds: float = 5.0
+    """Between two repair passes of all processes together."""
+    turns_at_once: int = 32
+    storage_pause_seconds: float = 1.0
+    """Between two attempts to reach a database that is gone."""
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    repair: RepairSettings = field(default_factory=RepairSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
