@@ -29,6 +29,7 @@ from Middleware.api.runs import runs_door
 from Middleware.api.serving import Application
 from Middleware.api.site import Site, SiteParts
 from Middleware.api.twins import Twins
+from Middleware.api.workflows import workflows_door
 from Middleware.config.check import check_files
 from Middleware.config.locations import Locations
 from Middleware.config.problems import Problem
@@ -102,7 +103,10 @@ def build_parts(
     clock = clock or SystemClock()
     store = build_store(options, clock)
     store.require_users()
-    backends = BackendPool()
+    backends = BackendPool(
+        slots=options.concurrency if options.concurrency_level == "endpoint" else 0,
+        wait_seconds=options.concurrency_timeout_seconds,
+    )
     server = ServerParts(
         install=INSTALL,
         discussion_directory=options.discussion_directory,
@@ -185,6 +189,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
                 *front_doors(parts, delivery, responses),
                 durable_door(talks),
                 runs_door(parts.run_log),
+                workflows_door(parts.runner, parts.run_log, background),
                 metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
                 health(__version__, store.problems),
             ),

@@ -13,6 +13,7 @@ from Middleware.runs.history import History, Listed, owners_seen_by
 from Middleware.runs.live import Live, Trace
 from Middleware.runs.recorder import RunRecord, StepRecord
 from Middleware.runs.records import Record, open_moment
+from Middleware.runs.redaction import redacted_run
 from Middleware.runs.rows import owner_of
 from Middleware.runs.store import Query
 from Middleware.runs.writer import Writer, WriterParts
@@ -98,10 +99,14 @@ class RunLog:
         """What happens in a run until it ends, in portions; an empty one when nothing did for a
         moment. Raises UnknownRun at once.
         """
-        watched = self._watched(run_id)
-        if watched is None or not self._may_see(watched.run, caller):
-            return iter([list(told_again(self.find(run_id, caller)))])
-        return self._follow(watched, caller)
+        while True:
+            watched = self._watched(run_id)
+            if watched is not None and self._may_see(watched.run, caller):
+                return self._follow(watched, caller)
+            record = self.find(run_id, caller)
+            # It may have begun, or ended, between the two looks.
+            if record["status"] != "running" or self._watched(run_id) is None:
+                return iter([list(told_again(self.find(run_id, caller)))])
 
     def _follow(self, watched: _Watched, caller: Caller | None) -> Iterator[list[Happened]]:
         watching = Watching(watched.trace, watched.run)
@@ -116,18 +121,19 @@ class RunLog:
         try:
             return self.find(run.id, caller)
         except UnknownRun:
-            # Deleted meanwhile, or lost because the database could not be written.
-            return run.to_dict(steps=False)
+            # Not kept, deleted meanwhile, or lost because the database could not be written.
+            told = run.to_dict()
+            shown = redacted_run(told) if run.private else told
+            return {**shown, "timeline": [], "children": []}
 
     def _watched(self, run_id: str) -> _Watched | None:
         found = self._live.find(run_id)
         return None if found is None else _Watched(*found)
 
     def _may_see(self, run: RunRecord, caller: Caller | None) -> bool:
-        keep = self._parts.keep(run.user)
+        """Also a run that is not kept: to look on writes nothing down."""
         owners = owners_seen_by(caller)
-        kept = keep is not None and keep.enabled
-        return kept and (owners is None or owner_of(run.caller, run.user) in owners)
+        return owners is None or owner_of(run.caller, run.user) in owners
 
     def _paths(self) -> Iterator[Path]:
         for user in self._parts.users():

@@ -198,7 +198,7 @@ def test_sampling_fields_reach_the_responders_model(streamed: bool, tmp_path: Pa
     )
     with (
         Upstream(chat("draft")) as other,
-        Upstream(chat("ok")) as main,
+        Upstream(chat('{"ok": true}')) as main,
         tree.model("Other", other.url).model("Main", main.url).serve() as live,
         client_of(live) as client,
     ):

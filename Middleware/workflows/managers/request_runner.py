@@ -20,6 +20,7 @@ from Middleware.workflows.managers.conversation_intake import Conversation, is_s
 from Middleware.workflows.managers.liveness import LivenessCall, cleaned, kept_alive
 from Middleware.workflows.managers.routing import route
 from Middleware.workflows.managers.workflow_catalog import ENTRY_WORKFLOW as ENTRY_WORKFLOW
+from Middleware.workflows.managers.workflow_catalog import find_workflow
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.early_end import RunEndsEarly
 from Middleware.workflows.models.request_scope import (
@@ -72,6 +73,14 @@ class RequestInfo:
     """From a front end's own header; counts where the user allows it (decisions §9)."""
     session: str | None = None
     """Of a coding agent: groups its runs, but is no conversation (decisions §9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that begins when its events are read."""
+
+    id: str
+    events: Iterator[Event]
 
 
 class RequestRunner:
@@ -143,13 +152,25 @@ class RequestRunner:
 
         ``user`` None is the default user. Raises as :meth:`answer` does.
         """
-        config = self._store.snapshot(user)
+        return self._manager(self._store.snapshot(user), call, info).events()
+
+    def start_workflow(self, name: str, call: WorkflowCall, info: RequestInfo) -> StartedRun:
+        """The same by the name that people use (``find_workflow``), for who wants to look on.
+
+        The workflow is the caller's; without one it is the default user's.
+        """
+        user = info.caller.user if info.caller else ""
+        config = self._store.snapshot(user or None)
+        folder, workflow = find_workflow(config, name)
+        manager = self._manager(config, replace(call, workflow=workflow, folder=folder), info)
+        return StartedRun(id=manager.run_id, events=manager.events())
+
+    def _manager(self, config: Snapshot, call: WorkflowCall, info: RequestInfo) -> WorkflowManager:
         conversation = take_in(tuple(call.messages), config.user, info.conversation_id)
-        scope = self._scope(config, conversation, info)
         call = replace(
             call, messages=conversation.messages, discussion_id=conversation.discussion_id
         )
-        return WorkflowManager(call, scope).events()
+        return WorkflowManager(call, self._scope(config, conversation, info))
 
     def _scope(
         self, config: Snapshot, conversation: Conversation, info: RequestInfo

@@ -21,6 +21,10 @@ class WorkflowManager:
         self._processor = WorkflowProcessor(workflow, call, scope, self)
 
     @property
+    def run_id(self) -> str:
+        return self._processor.run.id
+
+    @property
     def result(self) -> WorkflowPayload:
         """The responder's output, once its Finish has come."""
         return self._processor.result

@@ -25,7 +25,7 @@ class Run:
     caller: Caller | None = None
     """Whose key came with the request; None where no keys are demanded."""
     answers_client: bool = True
-    """Whether its answer is the client's: directly, or as the answer of the node that started it."""
+    """Whether its answer is the client's, directly or through the node that started it."""
     private: bool = False
     """Whether the record must hold no texts of users and models."""
     started_at: float = 0.0
