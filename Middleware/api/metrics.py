@@ -20,6 +20,7 @@ def metrics_door(metrics: Metrics, running: Callable[[], int]) -> Blueprint:
 
     @door.get("/metrics")
     def show() -> Response:
+        """Counts and times for Prometheus."""
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import choose_encoder
 

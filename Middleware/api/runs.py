@@ -34,18 +34,22 @@ def runs_door(log: RunLog, places: Places | None = None) -> Blueprint:
 
     @door.get("")
     def newest() -> Response:
+        """What has run and what runs, newest first."""
         return _json(log.newest(_query(_caller())).to_dict())
 
     @door.get("/<run_id>")
     def one(run_id: str) -> Response:
+        """One run: its context with all steps, and the runs that it started."""
         return _json(log.find(run_id, _caller()))
 
     @door.get("/<run_id>/events")
     def events(run_id: str) -> Response:
+        """What happens in a run, as server-sent events; of one that is over, from its record."""
         return places.stream(_frames(log.follow(run_id, _caller())))
 
     @door.delete("/<run_id>")
     def delete(run_id: str) -> Response:
+        """Delete a run that is over, with the runs that it started."""
         log.delete(run_id, _caller())
         return _json({"id": run_id, "deleted": True})
 

@@ -176,6 +176,9 @@ class ApiType(Settings):
     """How ``thinkingMode`` of ``presetSamplers`` is said."""
     structured_output: StructuredOutputRule | None = None
     """How a JSON schema for the answer is sent. Without it, the server is not told of it."""
+    always_stream: LooseBool = False
+    """Ask for a stream even where nobody reads along. Some servers notice in a stream alone that
+    the answer is not wanted any more, and go on working otherwise."""
     stream_usage: LooseBool = True
     """Ask for token counts in streams (``stream_options``). Turn it off for servers that refuse the
     field."""

@@ -22,6 +22,7 @@ from Middleware.config.models import (
     Route,
     User,
 )
+from Middleware.config.prices import Prices
 
 Schema = dict[str, Any]
 
@@ -43,6 +44,7 @@ def file_schemas() -> dict[str, Schema]:
         ),
         "routing": _routing(),
         "mcp-server": _of_file(McpServer, "A server of tools: MCPServers/<name>.json"),
+        "prices": _headed("What models cost: Prices.json", object_schema(Prices)),
     }
 
 

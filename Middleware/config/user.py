@@ -117,7 +117,7 @@ class User(Settings):
     recent_memory_tool_workflow: Text = ""
     """Not used yet: workflow of memory nodes."""
     context_compactor_settings_file: Text = ""
-    """Not used yet: settings of ContextCompactor nodes."""
+    """File among the user's own workflows: settings of ContextCompactor nodes."""
 
     separate_conversation_in_variables: LooseBool = False
     """Join messages in ``{chat_user_prompt_…}`` with ``conversationSeparationDelimiter`` in place

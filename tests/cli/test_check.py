@@ -1,13 +1,14 @@
 """`check` as a process: what it says, in words and as JSON, and how it ends."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from Middleware.cli.dispatch import main
 from tests.fakes.headrace import Tree, answers, static
-from tests.fakes.terminal import command
+from tests.fakes.terminal import Ran, command
 
 ENTRY = "Workflows/tester/_DefaultWorkflow.json"
 
@@ -18,10 +19,30 @@ def good_tree(root: Path) -> Tree:
     return tree.workflow("assistant", [static("hi")])
 
 
-def test_a_tree_in_order_has_nothing_to_tell(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Here:
+    """The command without a process of its own, which costs most of a second."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str | Path) -> Ran:
+        try:
+            code = main(["check", *map(str, words)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        told = self.capsys.readouterr()
+        return Ran(code, told.out, told.err)
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(capsys)
+
+
+def test_a_tree_in_order_has_nothing_to_tell(tmp_path: Path, check: Here) -> None:
     configs = good_tree(tmp_path).configs
 
-    words, told = command("check", configs), command("check", configs, "--json")
+    words, told = check(configs), check(configs, "--json")
 
     assert (words.code, words.out, words.err) == (0, "0 errors, 0 warnings\n", "")
     assert (told.code, json.loads(told.out), told.err) == (0, [], "")
@@ -33,11 +54,11 @@ def test_the_tree_that_ships_is_in_order() -> None:
     assert (ran.code, ran.out, ran.err) == (0, "0 errors, 0 warnings\n", "")
 
 
-def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+def test_warnings_alone_are_no_failure(tmp_path: Path, check: Here) -> None:
     tree = good_tree(tmp_path)
     tree.own("_DefaultWorkflow", [answers("main", titel="x")])
 
-    ran = command("check", tree.configs)
+    ran = check(tree.configs)
 
     assert ran.code == 0
     assert ran.out == (
@@ -79,11 +100,11 @@ def test_errors_are_told_with_place_and_remedy_and_end_in_one(tmp_path: Path) ->
     assert str(tmp_path) not in told.out
 
 
-def test_every_user_of_the_tree_is_checked_whoever_is_named(tmp_path: Path) -> None:
+def test_every_user_of_the_tree_is_checked_whoever_is_named(tmp_path: Path, check: Here) -> None:
     tree = good_tree(tmp_path).user("other", dialect="klingon")
 
-    alone = command("check", tree.configs, "--User", "tester")
-    lost = command("check", tree.configs, "--User", "testr")
+    alone = check(tree.configs, "--User", "tester")
+    lost = check(tree.configs, "--User", "testr")
 
     assert (alone.code, lost.code) == (1, 1)
     assert "Users/other.json: dialect" in alone.out
@@ -102,26 +123,25 @@ def test_a_folder_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     [(["--xml"], "--xml"), (["one", "two"], "two"), (["--User"], "--User")],
     ids=["an unknown option", "too many words", "an option without its value"],
 )
-def test_wrong_use_ends_in_two(
-    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+def test_wrong_use_ends_in_two(words: list[str], says: str, check: Here) -> None:
+    ran = check(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert says in ran.err
+
+
+def test_environment_variables_matter_where_a_user_looks(
+    tmp_path: Path, check: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["check", *words])
-
-    told = capsys.readouterr()
-    assert (ended.value.code, told.out) == (2, "")
-    assert says in told.err
-
-
-def test_environment_variables_matter_where_a_user_looks(tmp_path: Path) -> None:
     tree = good_tree(tmp_path)
     key = {"apiKey": "${HEADRACE_NO_SUCH_KEY}"}
     tree.model("examples/Paid", "http://127.0.0.1:9", **key)
 
-    unused = command("check", tree.configs)
+    unused = check(tree.configs)
     tree.workflow("assistant", [answers("examples/Paid")])
-    used = command("check", tree.configs)
-    set_now = command("check", tree.configs, HEADRACE_NO_SUCH_KEY="secret-canary")
+    used = check(tree.configs)
+    monkeypatch.setenv("HEADRACE_NO_SUCH_KEY", "secret-canary")
+    set_now = check(tree.configs)
 
     assert (unused.code, unused.out) == (0, "0 errors, 0 warnings\n")
     assert used.code == 1

@@ -1,9 +1,12 @@
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
 
+from Middleware.app import INSTALL
 from Middleware.config.check import check_files
 from Middleware.config.prices import NO_PRICES, Prices
 from Middleware.core.events import Usage
@@ -53,6 +56,15 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
 
     assert price is not None
     assert price.of(Usage(prompt_tokens=1_000_000, completion_tokens=500_000)) == 2.0
+
+
+def test_the_shipped_examples_are_valid_by_the_schema_that_they_name() -> None:
+    folder = INSTALL / "Public" / "Configs"
+    file = json.loads((folder / "Prices.json").read_text(encoding="utf-8"))
+    schema = json.loads((folder / file["$schema"]).read_text(encoding="utf-8"))
+
+    assert [*Draft7Validator(schema).iter_errors(file)] == []
+    assert Prices.model_validate(file).price("claude-sonnet-4-5") is not None
 
 
 FILE: Any = {"models": {"m": {"inputPerMillion": 1, "outputPerMillion": 2}}}

@@ -229,7 +229,12 @@ class Upstream:
     """See the top of the file. Use it as a context manager."""
 
     def __init__(
-        self, *answers: Answer, greets: bool = True, tls: bool = False, nagle: bool = False
+        self,
+        *answers: Answer,
+        greets: bool = True,
+        tls: bool = False,
+        nagle: bool = False,
+        port: int = 0,
     ) -> None:
         """``greets`` False: connections are accepted and never read from. ``nagle``: small pieces
         wait until the one before has been acknowledged, as with servers that forget to say no.
@@ -244,7 +249,7 @@ class Upstream:
         self._over = threading.Event()
         self._news = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if tls else None

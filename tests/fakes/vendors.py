@@ -92,6 +92,15 @@ class Vendor:
     def is_chat(self) -> bool:
         return self.kind == "chat"
 
+    @property
+    def always_streams(self) -> bool:
+        return bool(self.file.get("alwaysStream"))
+
+    def length_in(self, body: Any) -> int:
+        """The longest answer that a request asks for."""
+        length: int = body.get("options", body)[self.file["maxNewTokensPropertyName"]]
+        return length
+
     def asks_for_stream(self, asked: Asked) -> bool:
         if self.stream_path:
             return asked.path == self.stream_path
@@ -509,6 +518,10 @@ OPENAI_CHAT = Vendor(
 LLAMA_CPP = Vendor(
     "LlamaCppServer", "chat", "/v1/chat/completions", chat_frames, chat_reply, error=_ERROR
 )
+WEB_UI = Vendor(
+    "Text-Generation-WebUI", "chat", "/v1/chat/completions", chat_frames, chat_reply, error=_ERROR
+)
+MLX = Vendor("mlx-lm", "chat", "/v1/chat/completions", chat_frames, chat_reply, error=_ERROR)
 OLLAMA_CHAT = Vendor(
     "OllamaApiChat",
     "chat",
@@ -575,6 +588,8 @@ KOBOLD = Vendor(
 VENDORS: Sequence[Vendor] = (
     OPENAI_CHAT,
     LLAMA_CPP,
+    WEB_UI,
+    MLX,
     OLLAMA_CHAT,
     CLAUDE,
     RESPONSES,

@@ -231,6 +231,24 @@ def test_a_running_run_is_followed_to_its_end(tmp_path: Path) -> None:
     }
 
 
+def test_a_run_that_is_not_kept_can_be_followed_while_it_runs(tmp_path: Path) -> None:
+    with run_log(tmp_path) as log:
+        log.keep(enabled=False)
+        top = log.begin("top", private=True)
+        portions = log.log.follow(top.id)
+        next(portions)
+        log.step(top, "one", "secret")
+        log.end(top)
+        events = [event for portion in portions for event in portion]
+
+        with pytest.raises(UnknownRun):
+            log.log.follow(top.id)
+    assert [name for name, _ in events] == ["step_started", "step_finished", "run_finished"]
+    assert events[-1][1]["status"] == "succeeded"
+    assert len(events[-1][1]["context"]["steps"]) == 1
+    assert "secret" not in str(events)
+
+
 def test_a_reader_is_sent_home_when_the_server_stops(tmp_path: Path) -> None:
     with run_log(tmp_path) as log:
         portions = log.log.follow(log.begin().id)

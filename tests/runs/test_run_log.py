@@ -348,9 +348,12 @@ def test_more_than_the_queue_holds_is_counted_and_nothing_seems_to_run_for_ever(
         runs = [log.begin() for _ in range(5)]
         assert len(log.ids(status="running")) == 5
         with log.busy():
-            for run in runs:
+            for run in runs[:2]:
                 log.end(run)
             lost = [log.finished() for _ in range(20)]
+            # Of these the end does not even get into the queue.
+            for run in runs[2:]:
+                log.end(run)
         assert log.ids(status="running") == []
         last = log.finished()
         listed = set(log.ids())

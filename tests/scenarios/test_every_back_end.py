@@ -2,7 +2,7 @@
 byte for byte, and what a client hears of its answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +51,19 @@ ENDPOINT = {
 }
 
 
+USAGE: Mapping[str, Any] = {"stream_options": {"include_usage": True}}
+
+
 @dataclass(frozen=True)
 class Asked:
     """The body of a request: what is the same in both modes, and what streaming adds."""
 
     body: Mapping[str, Any]
-    streamed: Mapping[str, Any]
-    whole: Mapping[str, Any]
-    path: str = ""
-    stream_path: str = ""
+    streamed: Mapping[str, Any] = field(default_factory=lambda: {"stream": True, **USAGE})
+    whole: Mapping[str, Any] = field(default_factory=lambda: {"stream": False})
     headers: Mapping[str, str | None] | None = None
 
 
-USAGE = {"stream_options": {"include_usage": True}}
 SAMPLERS = {"temperature": 0.5, "top_p": 0.9}
 OPENAI_MESSAGES = [
     {"role": "system", "content": "Be brief."},
@@ -82,8 +82,6 @@ ASKED: Mapping[str, Asked] = {
             "max_tokens": 100,
             "tools": [TOOL],
         },
-        {"stream": True, **USAGE},
-        {"stream": False},
     ),
     "LlamaCppServer": Asked(
         {
@@ -94,8 +92,25 @@ ASKED: Mapping[str, Asked] = {
             "n_predict": 100,
             "tools": [TOOL],
         },
-        {"stream": True, **USAGE},
-        {"stream": False},
+    ),
+    "Text-Generation-WebUI": Asked(
+        {
+            "model": "test-model",
+            "messages": OPENAI_MESSAGES,
+            **SAMPLERS,
+            "truncation_length": 4096,
+            "max_tokens": 100,
+            "tools": [TOOL],
+        },
+    ),
+    "mlx-lm": Asked(
+        {
+            "model": "test-model",
+            "messages": OPENAI_MESSAGES,
+            **SAMPLERS,
+            "max_tokens": 100,
+            "tools": [TOOL],
+        },
     ),
     "OllamaApiChat": Asked(
         {
@@ -178,8 +193,6 @@ ASKED: Mapping[str, Asked] = {
     ),
     "OpenAI-Compatible-Completions": Asked(
         {"model": "test-model", "prompt": CHATML, **SAMPLERS, "max_tokens": 100},
-        {"stream": True, **USAGE},
-        {"stream": False},
     ),
     "OllamaApiGenerate": Asked(
         {
@@ -219,8 +232,9 @@ def test_what_a_model_server_is_asked(vendor: Vendor, stream: bool, tmp_path: Pa
     ) as told:
         (request,) = told.model.asked
 
-    assert request.json == {**expected.body, **(expected.streamed if stream else expected.whole)}
-    assert request.path == (vendor.stream_path if stream else "") or vendor.path
+    streams = stream or vendor.always_streams
+    assert request.json == {**expected.body, **(expected.streamed if streams else expected.whole)}
+    assert request.path == ((vendor.stream_path if streams else "") or vendor.path)
     headers = expected.headers or {"authorization": "Bearer sk-1", "x-api-key": None}
     assert {name: request.headers.get(name) for name in headers} == headers
 
@@ -327,13 +341,21 @@ def test_text_servers_get_no_tools(vendor: Vendor, tmp_path: Path) -> None:
         assert not {"tools", "tool_choice", "format"} & told.sent.keys()
 
 
-SAMPLING = {"temperature": 0.25, "top_p": 0.5, "max_tokens": 9, "stop": "X", "seed": 3}
+SAMPLING: dict[str, Any] = {
+    "temperature": 0.25,
+    "top_p": 0.5,
+    "max_tokens": 9,
+    "stop": "X",
+    "seed": 3,
+}
 NATIVE: Mapping[str, Any] = {
     "Open-AI-API": SAMPLING,
     "LlamaCppServer": {
         **{name: value for name, value in SAMPLING.items() if name != "max_tokens"},
         "n_predict": 9,
     },
+    "Text-Generation-WebUI": SAMPLING,
+    "mlx-lm": SAMPLING,
     "OllamaApiChat": {
         "options": {"temperature": 0.25, "top_p": 0.5, "num_predict": 9, "stop": ["X"], "seed": 3}
     },

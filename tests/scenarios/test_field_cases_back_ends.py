@@ -22,10 +22,12 @@ from tests.fakes.vendors import (
     DONE,
     KOBOLD,
     LLAMA_CPP,
+    MLX,
     OLLAMA_CHAT,
     OLLAMA_GENERATE,
     OPENAI_CHAT,
     VENDORS,
+    WEB_UI,
     Call,
     Said,
     Vendor,
@@ -36,9 +38,7 @@ from tests.scenarios.vendor_ways import asked, text_in, tree_of, with_model
 
 SSE = tuple(vendor for vendor in VENDORS if vendor.framing == "sse")
 LINES = (OLLAMA_CHAT, OLLAMA_GENERATE)
-OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP)
-WITH_END_MARK = (OPENAI_CHAT, LLAMA_CPP, COMPLETIONS, CLAUDE)
-"""Types whose streams go on after they have said why they end."""
+OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP, WEB_UI, MLX)
 PICTURES = tuple(vendor for vendor in VENDORS if vendor.images)
 
 APPLIES: Mapping[str, Sequence[Vendor]] = {
@@ -55,7 +55,7 @@ APPLIES: Mapping[str, Sequence[Vendor]] = {
     "C-11": CHATS,
     "C-12": CHATS,
     "C-13": OPENAI_TYPES,
-    "C-14": (OPENAI_CHAT, LLAMA_CPP, COMPLETIONS),
+    "C-14": (*OPENAI_TYPES, COMPLETIONS),
     "C-15": VENDORS,
     "C-16": VENDORS,  # test_every_back_end
     "C-17": VENDORS,
@@ -231,11 +231,12 @@ def test_c11_calls_end_with_tool_calls_whatever_was_said(
 
 
 EMPTY_ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
-    "Open-AI-API": lambda body: body["messages"][1]["tool_calls"][0]["function"]["arguments"],
-    "LlamaCppServer": lambda body: body["messages"][1]["tool_calls"][0]["function"]["arguments"],
-    "OllamaApiChat": lambda body: body["messages"][1]["tool_calls"][0]["function"]["arguments"],
-    "Claude": lambda body: body["messages"][1]["content"][0]["input"],
-    "OpenAI-Responses": lambda body: body["input"][1]["arguments"],
+    "/v1/chat/completions": lambda body: body["messages"][1]["tool_calls"][0]["function"][
+        "arguments"
+    ],
+    "/api/chat": lambda body: body["messages"][1]["tool_calls"][0]["function"]["arguments"],
+    "/v1/messages": lambda body: body["messages"][1]["content"][0]["input"],
+    "/v1/responses": lambda body: body["input"][1]["arguments"],
 }
 
 
@@ -251,7 +252,7 @@ def test_c12_a_call_without_arguments_is_sent_as_an_empty_object(
     ]
     with asked(vendor, tmp_path, vendor.answer(BUSY), stream=False, messages=history) as told:
         assert told.heard.said == ("Hello", "stop")
-        assert EMPTY_ARGUMENTS[vendor.id](told.sent) in ("{}", {})
+        assert EMPTY_ARGUMENTS[vendor.path](told.sent) in ("{}", {})
 
 
 @applies("C-13")
@@ -524,13 +525,12 @@ def test_c25_stripping_never_eats_the_answer(
 PNG = "iVBORw0KGgo="
 DATA_URI = f"data:image/png;base64,{PNG}"
 SENT_IMAGE: Mapping[str, Callable[[Any], Any]] = {
-    "Open-AI-API": lambda body: body["messages"][0]["content"][1]["image_url"]["url"],
-    "LlamaCppServer": lambda body: body["messages"][0]["content"][1]["image_url"]["url"],
-    "OllamaApiChat": lambda body: body["messages"][0]["images"][0],
-    "Claude": lambda body: body["messages"][0]["content"][0]["source"]["data"],
-    "OpenAI-Responses": lambda body: body["input"][0]["content"][1]["image_url"],
-    "OllamaApiGenerate": lambda body: body["images"][0],
-    "KoboldCpp": lambda body: body["images"][0],
+    "/v1/chat/completions": lambda body: body["messages"][0]["content"][1]["image_url"]["url"],
+    "/api/chat": lambda body: body["messages"][0]["images"][0],
+    "/v1/messages": lambda body: body["messages"][0]["content"][0]["source"]["data"],
+    "/v1/responses": lambda body: body["input"][0]["content"][1]["image_url"],
+    "/api/generate": lambda body: body["images"][0],
+    "/api/v1/generate": lambda body: body["images"][0],
 }
 
 
@@ -554,7 +554,7 @@ def test_c26_an_image_is_sent_in_the_way_of_the_server(
     ) as told:
         assert told.heard.said == ("Hello", "stop")
         wants_uri = vendor.images == "urls" and vendor is not CLAUDE
-        assert SENT_IMAGE[vendor.id](told.sent) == (DATA_URI if wants_uri else PNG)
+        assert SENT_IMAGE[vendor.path](told.sent) == (DATA_URI if wants_uri else PNG)
 
 
 @applies("C-26")
@@ -593,7 +593,7 @@ def test_c26_an_address_that_is_allowed_is_passed_on_or_fetched(
         ) as told:
             assert told.heard.said == ("Hello", "stop")
             if vendor.images == "data":
-                assert SENT_IMAGE[vendor.id](told.sent) == PNG
+                assert SENT_IMAGE[vendor.path](told.sent) == PNG
                 assert [one.path for one in pictures.asked] == ["/a.png"]
             else:
                 assert url in text_in(told.sent)
@@ -735,16 +735,6 @@ def test_c30_without_the_clamp_all_is_sent_and_a_cut_is_noticed(
     assert "counted far fewer tokens than it was sent" in caplog.text
 
 
-LENGTHS: Mapping[str, Callable[[Any], int]] = {
-    "Open-AI-API": lambda body: body["max_tokens"],
-    "LlamaCppServer": lambda body: body["n_predict"],
-    "OllamaApiChat": lambda body: body["options"]["num_predict"],
-    "Claude": lambda body: body["max_tokens"],
-    "OpenAI-Responses": lambda body: body["max_output_tokens"],
-    "OpenAI-Compatible-Completions": lambda body: body["max_tokens"],
-    "OllamaApiGenerate": lambda body: body["options"]["num_predict"],
-    "KoboldCpp": lambda body: body["max_length"],
-}
 LONG_PROMPT = [{"role": "user", "content": "word " * 2000}]
 
 
@@ -753,7 +743,7 @@ LONG_PROMPT = [{"role": "user", "content": "word " * 2000}]
 def test_c31_a_long_answer_does_not_push_out_the_prompt(
     vendor: Vendor, whose: str, tmp_path: Path
 ) -> None:
-    fields = {"max_tokens": 15821} if whose == "client" else {}
+    fields: dict[str, Any] = {"max_tokens": 15821} if whose == "client" else {}
     node = {"maxResponseSizeInTokens": 15821} if whose == "author" else {}
     with asked(
         vendor,
@@ -767,7 +757,7 @@ def test_c31_a_long_answer_does_not_push_out_the_prompt(
     ) as told:
         assert told.heard.said == ("Hello", "stop")
         assert "word " * 1999 in text_in(told.sent)
-        assert 256 <= LENGTHS[vendor.id](told.sent) < 4096 - 2000
+        assert 256 <= vendor.length_in(told.sent) < 4096 - 2000
 
 
 def test_every_case_of_the_table_is_tested_for_its_types() -> None:

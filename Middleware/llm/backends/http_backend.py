@@ -58,6 +58,7 @@ class HttpBackend:
         self._rule = api_type.structured_output
         self._length_key = api_type.max_new_tokens_property_name
         self._can_stream = api_type.stream_property_name is not None
+        self._always_streams = api_type.always_stream
         self._include_usage = api_type.stream_usage
 
     @property
@@ -69,7 +70,7 @@ class HttpBackend:
         return self.format.accepts
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
-        stream = request.stream and self._can_stream
+        stream = self._can_stream and (request.stream or self._always_streams)
         body = write_json(self.payload(request, stream=stream))
         reading = self.format.reading
         with (self._streams if stream else self._transport).post(body, cancel) as answer:

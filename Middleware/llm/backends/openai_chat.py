@@ -46,6 +46,7 @@ class OpenAIChatBackend:
         self._name = endpoint.name
         self._rule = api_type.structured_output
         self._stream_key = api_type.stream_property_name
+        self._always_streams = api_type.always_stream and self._stream_key is not None
         self._asks_for_usage = api_type.stream_usage and self._stream_key is not None
 
     @property
@@ -57,8 +58,9 @@ class OpenAIChatBackend:
         return self._client.accepts
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
-        body = write_json(self._payload(request))
-        if request.stream:
+        stream = request.stream or self._always_streams
+        body = write_json(self._payload(request, stream=stream))
+        if stream:
             with self._transport.post(body, cancel) as answer:
                 yield from stream_events(answer, self._voice, _READING)
             return
@@ -66,7 +68,7 @@ class OpenAIChatBackend:
             events = whole_events(answer, self._voice, _READING)
         yield from events
 
-    def _payload(self, request: ModelRequest) -> dict[str, Any]:
+    def _payload(self, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         """In the order of precedence of config-files §13.1: parameters win over what is ours."""
         messages = request.messages
         if not messages and request.prompt:
@@ -81,8 +83,8 @@ class OpenAIChatBackend:
         if request.client_parameters:
             self._client.apply(payload, request)
         if self._stream_key is not None:
-            payload[self._stream_key] = request.stream
-            if request.stream and self._asks_for_usage:
+            payload[self._stream_key] = stream
+            if stream and self._asks_for_usage:
                 payload.setdefault("stream_options", {"include_usage": True})
         if request.tools:
             payload["tools"] = request.tools

@@ -11,7 +11,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 
 _LISTED = """
-    ChatSummaryMemoryGatheringTool ContextCompactor ConversationMemory FullChatSummary
+    ChatSummaryMemoryGatheringTool ConversationMemory FullChatSummary
     GetCurrentMemoryFromFile GetCurrentStateDocument GetCurrentSummaryFromFile QualityMemory
     RecentMemory RecentMemorySummarizerTool VectorMemorySearch
     WriteCurrentSummaryToFileAndReturnIt chatSummarySummarizer

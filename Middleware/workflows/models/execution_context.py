@@ -9,7 +9,11 @@ from Middleware.core.messages import Message
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.step_notes import StepNotes
-from Middleware.workflows.models.workflow_context import WorkflowContext, WorkflowPayload
+from Middleware.workflows.models.workflow_context import (
+    WorkflowContext,
+    WorkflowPayload,
+    WorkflowStep,
+)
 from Middleware.workflows.variables.pieces import Piece, pieces
 from Middleware.workflows.variables.table import VariableTable
 from Middleware.workflows.variables.templates import (
@@ -68,6 +72,8 @@ class ExecutionContext:
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None = None
     """Of a Parallel node: runs its branches, and gives the id and output of each one's last
     node, in the order of the file."""
+    add_step: Callable[[WorkflowStep], None] | None = None
+    """Records a part of what this node does as a step of the run, under the node's name."""
 
     @property
     def messages_for_model(self) -> Sequence[Message]:

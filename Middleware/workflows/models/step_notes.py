@@ -13,7 +13,8 @@ class StepNotes:
 
     endpoint: str | None = None
     resolved_prompt: tuple[Message, ...] | str | None = None
-    """What went to the model: messages, or the prompt text of a text endpoint."""
+    """What went to the model: messages, or the prompt text of a text endpoint. What went to a
+    tool: its arguments as JSON."""
     model: str | None = None
     """What the endpoint calls the model. Not shown."""
     usage: Usage | None = None

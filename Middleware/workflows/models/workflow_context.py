@@ -5,7 +5,7 @@ JSON names are the source's camelCase; keys of ours stand inside ``meta``.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.core.events import Reply
@@ -117,6 +117,12 @@ class WorkflowStep:
     """Seconds since 1970. Not shown; the run log tells it beside the step."""
     notes: StepNotes | None = None
     """Ours: tokens, endpoint, resolvedPrompt, attempts, childRunId, error. Shown in ``meta``."""
+    part_of: str | None = None
+    """Of a tool that a node has called: the id of that node, whose own step follows."""
+
+    def inside(self, node_id: str) -> "WorkflowStep":
+        """The same as a part of node ``node_id``."""
+        return replace(self, node_name=f"{node_id}/{self.node_name}", part_of=node_id)
 
     @property
     def model(self) -> str | None:
@@ -156,7 +162,9 @@ class WorkflowContext:
     steps: list[WorkflowStep] = field(default_factory=list)
 
     def get_previous_step_output(self) -> WorkflowPayload | None:
-        return self.steps[-1].output_data if self.steps else None
+        """The output of the node before; what its tools have answered is not that."""
+        nodes = (step for step in reversed(self.steps) if step.part_of is None)
+        return next((step.output_data for step in nodes), None)
 
     def get_history(self, id: str | None = None) -> Any:
         """All outputs as ``{node_id: payload}``, or the latest one of node ``id`` (or None)."""

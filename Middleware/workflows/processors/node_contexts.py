@@ -16,7 +16,7 @@ from Middleware.workflows.models.run import Run
 from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.models.workflow_call import WorkflowCall
-from Middleware.workflows.models.workflow_context import WorkflowPayload
+from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
 from Middleware.workflows.processors.node_plans import (
     conversation_of,
     default_conversation,
@@ -41,6 +41,7 @@ class Asked:
     preset: str | None = None
     """The same."""
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None
+    add_step: Callable[[WorkflowStep], None] | None = None
 
 
 class NodeContexts:
@@ -116,6 +117,7 @@ class NodeContexts:
             live_placeholders=workflow.live_placeholders,
             plan=plan,
             run_branches=asked.run_branches,
+            add_step=asked.add_step,
         )
 
     def _table(
@@ -155,7 +157,8 @@ class NodeContexts:
     def _options(self, asked: Asked) -> Any:
         """The node's options, with what may be written as a variable resolved (variables §6)."""
         node, endpoint = asked.node, asked.endpoint
-        if not node.early_fields and endpoint is None:
+        settings = node.handler.model_settings(self._scope.config, self._call.discussion_id)
+        if not node.early_fields and not settings and endpoint is None:
             return node.options
         sources = (
             self._workflow.variables,
@@ -169,6 +172,7 @@ class NodeContexts:
             else resolve_early(text, *sources)
             for key, text in node.early_fields.items()
         }
+        values.update(settings)
         if endpoint is not None:
             values["endpointName"] = resolve_early(endpoint, *sources)
         if asked.preset is not None:

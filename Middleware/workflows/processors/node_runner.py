@@ -197,7 +197,7 @@ class NodeRunner:
         if self._workflow.is_graph:
             return
         place = {node.id: node.position for node in self._workflow}
-        self._run.context.steps.sort(key=lambda step: place.get(step.node_name, 0))
+        self._run.context.steps.sort(key=lambda step: place.get(step.part_of or step.node_name, 0))
 
     def _begin(self, node: Node) -> _Execution:
         self._run.context.current_step_node_id = node.id
@@ -236,6 +236,7 @@ class NodeRunner:
             endpoint=execution.tries.endpoint,
             preset=execution.tries.preset,
             run_branches=(lambda: self._run_branches(node, cancel)) if node.branches else None,
+            add_step=lambda step: self._record(step.inside(node.id)),
         )
         return self._contexts.build(asked, cancel)
 
@@ -344,6 +345,9 @@ class NodeRunner:
             title=node.options.title or node.options.agent_name or None,
             notes=notes,
         )
+        self._record(step)
+
+    def _record(self, step: WorkflowStep) -> None:
         self._run.context.steps.append(step)
         self._scope.recorder.step_finished(self._run, step)
 

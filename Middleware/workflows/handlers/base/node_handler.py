@@ -1,10 +1,12 @@
 """What a node type is: a handler and its options, registered under the name files use."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+from Middleware.config.files import Snapshot
 from Middleware.core.events import Event
 from Middleware.core.registry import Registry
 from Middleware.workflows.handlers.base.node_options import NodeOptions
@@ -12,6 +14,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 
 OptionsT = TypeVar("OptionsT", bound=NodeOptions)
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class NodeHandler(ABC):
@@ -28,6 +32,10 @@ class NodeHandler(ABC):
     def routes(self, options: Any) -> tuple[str, ...]:
         """The routes it may name, where its options tell."""
         return ()
+
+    def model_settings(self, config: Snapshot, discussion_id: str | None) -> Mapping[str, Any]:
+        """Options about the model that stand in a file of their own; they win over the node's."""
+        return _NOTHING
 
     @abstractmethod
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:

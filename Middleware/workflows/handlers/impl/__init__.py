@@ -6,6 +6,9 @@ from Middleware.workflows.handlers.impl import (
 )
 from Middleware.workflows.handlers.impl import branching_handler as branching_handler
 from Middleware.workflows.handlers.impl import conditional_handler as conditional_handler
+from Middleware.workflows.handlers.impl import (
+    context_compactor_handler as context_compactor_handler,
+)
 from Middleware.workflows.handlers.impl import curl_command_handler as curl_command_handler
 from Middleware.workflows.handlers.impl import (
     delimited_chunker_handler as delimited_chunker_handler,
