@@ -115,6 +115,8 @@ def _numbers(step: dict[str, Any]) -> Iterator[str]:
         yield f"{tokens['prompt']} + {tokens['completion']} tokens{estimated}"
     if step["cost"] is not None:
         yield f"cost {step['cost']:.6g}"
+    if step["confidenceScore"] is not None:
+        yield f"confidence {step['confidenceScore']:.2f}"
     if meta.get("firstTokenMs") is not None:
         yield f"first piece after {meta['firstTokenMs'] / 1000:.2f} s"
     if (meta.get("attempts") or 0) > 1:

@@ -59,6 +59,8 @@ class Finish:
 
     reason: FinishReason = "stop"
     usage: Usage | None = None
+    confidence: float | None = None
+    """How sure the model was, from 0 to 1; None where nothing was reported."""
 
 
 Event: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | Finish
@@ -73,6 +75,7 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: FinishReason = "stop"
     usage: Usage | None = None
+    confidence: float | None = None
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ class ReplyBuilder:
             tool_calls=tuple(self._calls[index].build() for index in sorted(self._calls)),
             finish_reason=finish.reason,
             usage=finish.usage,
+            confidence=finish.confidence,
         )
 
 
@@ -142,4 +146,4 @@ def replay(reply: Reply) -> Iterator[Event]:
         yield TextDelta(reply.text)
     for index, call in enumerate(reply.tool_calls):
         yield ToolCallDelta(index, call.arguments, call.id, call.name)
-    yield Finish(reply.finish_reason, reply.usage)
+    yield Finish(reply.finish_reason, reply.usage, reply.confidence)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,35 +70,45 @@ def _run(work: Callable[[], Awaitable[T]], asked: McpCall, cancel: CancelToken) 
     except (asyncio.CancelledError, Exception) as error:
         # The library raises groups of whatever its transports raise.
         cancel.check()
-        raise McpFailed(f"MCP server {name!r} failed: {_told(error)}") from error
+        raise McpFailed(f"MCP server {name!r} failed: {told(error)}") from error
 
 
 async def _call(asked: McpCall) -> str:
-    async with _session(asked.server, asked.timeout_seconds) as session:
-        result = await session.call_tool(asked.tool, dict(asked.arguments))
+    async with opened(asked.server, asked.timeout_seconds) as session:
+        return await called(session, asked.tool, asked.arguments)
+
+
+async def called(session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> str:
+    """What the tool answered, as text. Raises McpFailed when that is an error."""
+    result = await session.call_tool(tool, dict(arguments))
     if not isinstance(result, types.CallToolResult):
-        raise McpFailed(f"MCP tool {asked.tool!r} did not answer with a result.")
+        raise McpFailed(f"MCP tool {tool!r} did not answer with a result.")
     text = _text_of(result)
     if result.is_error:
-        raise McpFailed(f"MCP tool {asked.tool!r} failed: {text}")
+        raise McpFailed(f"MCP tool {tool!r} failed: {text}")
     return text
 
 
 async def _list(asked: McpCall) -> list[McpTool]:
+    async with opened(asked.server, asked.timeout_seconds) as session:
+        return await listed(session)
+
+
+async def listed(session: ClientSession) -> list[McpTool]:
+    """All tools of the server, in its order."""
     tools: list[McpTool] = []
     cursor: str | None = None
-    async with _session(asked.server, asked.timeout_seconds) as session:
-        while True:
-            page = await session.list_tools(
-                params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            )
-            tools.extend(
-                McpTool(name=one.name, description=one.description or "", schema=one.input_schema)
-                for one in page.tools
-            )
-            cursor = page.next_cursor
-            if not cursor:
-                return tools
+    while True:
+        page = await session.list_tools(
+            params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        )
+        tools.extend(
+            McpTool(name=one.name, description=one.description or "", schema=one.input_schema)
+            for one in page.tools
+        )
+        cursor = page.next_cursor
+        if not cursor:
+            return tools
 
 
 def _text_of(result: types.CallToolResult) -> str:
@@ -114,7 +124,8 @@ def _text_of(result: types.CallToolResult) -> str:
 
 
 @asynccontextmanager
-async def _session(server: McpServer, seconds: float) -> AsyncIterator[ClientSession]:
+async def opened(server: McpServer, seconds: float) -> AsyncIterator[ClientSession]:
+    """A session that has greeted. ``seconds`` is the longest silence of a connection."""
     async with (
         _streams(server, seconds) as (reader, writer),
         ClientSession(reader, writer) as session,
@@ -155,7 +166,7 @@ def _process(server: McpServer) -> StdioServerParameters:
     )
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """The innermost error, without what might hold an address or a header."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]

@@ -17,6 +17,7 @@ from Middleware.core.events import (
 from Middleware.wire.backend_errors import BackendVoice
 from Middleware.wire.bodies import BadJson, read_json_leniently
 from Middleware.wire.framing import SseDecoder
+from Middleware.wire.logprobs import Confidence
 from Middleware.wire.tool_calls import ToolCallRepair, repair_whole
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class StreamParser:
         self._calls = calls or ToolCallRepair()
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._confidence = Confidence()
         self._began = False
         self.done = False
         """Whether ``[DONE]`` was said: nothing more will come."""
@@ -89,7 +91,8 @@ class StreamParser:
         if not self.complete:
             raise self._voice.nonsense(_CUT_OFF)
         events: list[Event] = [*self._calls.close()]
-        events.append(Finish(finish_reason(self._reason, self._calls.any_sent), self._usage))
+        reason = finish_reason(self._reason, self._calls.any_sent)
+        events.append(Finish(reason, self._usage, self._confidence.value()))
         return events
 
     def _read(self, payload: bytes) -> Mapping[str, Any] | None:
@@ -123,6 +126,9 @@ class StreamParser:
                 self._add_others(delta, events)
                 events += _parts(content)
             self._add_calls(delta, events)
+        logprobs = choice.get("logprobs")
+        if logprobs:
+            self._confidence.add(logprobs)
         reason = choice.get("finish_reason")
         if reason:
             if reason == "error":
@@ -176,7 +182,7 @@ def parse_reply(body: bytes, voice: BackendVoice) -> Reply:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise voice.nonsense("sent an answer without a message.", body)
-    return _reply(message, choice.get("finish_reason"), parse_usage(whole.get("usage")))
+    return _reply(message, choice, parse_usage(whole.get("usage")))
 
 
 def looks_whole(data: bytes) -> bool:
@@ -220,7 +226,10 @@ def reasoning_in(holder: Mapping[str, Any]) -> str:
     return ""
 
 
-def _reply(message: Mapping[str, Any], said: Any, usage: Usage | None) -> Reply:
+def _reply(message: Mapping[str, Any], choice: Mapping[str, Any], usage: Usage | None) -> Reply:
+    said = choice.get("finish_reason")
+    confidence = Confidence()
+    confidence.add(choice.get("logprobs"))
     text, thought = _text_and_thought(message.get("content"))
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
     repaired = repair_whole(calls) if calls != [{"function": None}] else ()
@@ -230,6 +239,7 @@ def _reply(message: Mapping[str, Any], said: Any, usage: Usage | None) -> Reply:
         tool_calls=repaired,
         finish_reason=finish_reason(str(said) if said else None, bool(repaired)),
         usage=usage,
+        confidence=confidence.value(),
     )
 
 

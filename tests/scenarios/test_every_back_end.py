@@ -53,6 +53,8 @@ ENDPOINT = {
 
 USAGE: Mapping[str, Any] = {"stream_options": {"include_usage": True}}
 
+USAGE = {"stream_options": {"include_usage": True}}
+
 
 @dataclass(frozen=True)
 class Asked:

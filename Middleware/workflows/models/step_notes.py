@@ -21,6 +21,8 @@ class StepNotes:
     cost: float | None = None
     """Of the tokens, in the currency of the price list; None where a price is not known. Shown by
     the step itself."""
+    confidence: float | None = None
+    """How sure the model was, from 0 to 1. Shown by the step itself."""
     first_token_ms: float | None = None
     """Of a streamed answer: from the start of the node to its first piece."""
     attempts: int = 0

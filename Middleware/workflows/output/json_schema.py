@@ -56,8 +56,8 @@ class SchemaCheck:
             errors = sorted(self._validator.iter_errors(value), key=lambda error: str(error.path))
         except Unresolvable as error:
             raise NoSchema(f"it refers to {_short(str(error.ref))}, which is not in it") from error
-        except RecursionError as error:
-            raise NoSchema("it is nested too deeply") from error
+        except RecursionError:
+            return ("it is nested too deeply",)
         return tuple(
             f"{'.'.join(map(str, error.absolute_path)) or 'the whole'}: {_short(error.message)}"
             for error in errors[:_SHOWN]

@@ -22,4 +22,4 @@ def paced(reply: Reply, cancel: CancelToken) -> Iterator[Event]:
         yield TextDelta(piece)
         if not piece.isspace():
             cancel.wait(pause)
-    yield Finish(reply.finish_reason, reply.usage)
+    yield Finish(reply.finish_reason, reply.usage, reply.confidence)

@@ -285,6 +285,7 @@ class NodeRunner:
             reply = payload.reply or Reply()
             notes.usage = usage or reply.usage or _estimate(notes, reply)
             notes.thinking = reply.reasoning or None
+            notes.confidence = reply.confidence
             if plan.price is not None:
                 notes.cost = plan.price.of(notes.usage)
             with self._lock:
@@ -340,6 +341,7 @@ class NodeRunner:
             next_route=notes.next_route,
             thinking=notes.thinking,
             cost=notes.cost,
+            confidence_score=notes.confidence,
             started_at=execution.started_at,
             processing_time_ms=round(elapsed * 1000, 3),
             title=node.options.title or node.options.agent_name or None,

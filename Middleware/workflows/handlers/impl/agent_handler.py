@@ -1,4 +1,6 @@
-"""Agent (design §5): a model call that remembers its user, and may have to answer in JSON."""
+"""Agent (design §5): a model call that remembers its user, may have tools, and may have to answer
+in JSON.
+"""
 
 import json
 import logging
@@ -8,24 +10,41 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from Middleware.config.models import Text
 from Middleware.core.errors import WorkflowError
-from Middleware.core.events import Event, Finish, Reply, ReplyBuilder, Usage, collect
+from Middleware.core.events import (
+    Event,
+    Finish,
+    ReasoningDelta,
+    Reply,
+    ReplyBuilder,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    collect,
+    replay,
+)
 from Middleware.core.messages import Message
+from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.llm.backend import ModelRequest
 from Middleware.memory.agents import AgentMemoryError, AgentThreads, Thread
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
+from Middleware.workflows.handlers.base.option_types import Seconds
+from Middleware.workflows.handlers.impl.agent_tools import ERRORS_SHOWN, Toolbox
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.workflow_context import WorkflowPayload
+from Middleware.workflows.output.cleaning import clean
 
 logger = logging.getLogger(__name__)
 
-_ERRORS_SHOWN = 5
+_HELD_CHARACTERS = 400
+"""Models with tools like to say what they are about to do before they call one. An answer is only
+shown from this length on, or when it is complete without a call."""
 
 
 class AgentOptions(NodeOptions):
@@ -40,6 +59,16 @@ class AgentOptions(NodeOptions):
     """Empty: the text of the step before, or the question."""
     output_schema: dict[str, Any] | None = None
     """A JSON Schema that the answer has to fit; the answer becomes the step's data."""
+    mcp_servers: list[Text] = Field(default_factory=list)
+    """Names of files in ``MCPServers/``, without suffix. The model may call all their tools; a
+    tool's errors go back to the model. Where two servers have a tool of the same name, it is
+    offered as ``server__tool``. Needs a chat endpoint. Texts that come with a call of a tool are
+    not part of the answer."""
+    max_tool_rounds: int = Field(default=8, ge=1, le=50)
+    """How often the model may call tools, several at once counting as one, before it has to
+    answer. Once more is a failure."""
+    tool_timeout_seconds: Seconds = 30.0
+    """Seconds for connecting to a server, and for each call."""
 
     @field_validator("output_schema")
     @classmethod
@@ -63,8 +92,38 @@ class _Talk:
     asked: str
     threads: AgentThreads | None
     thread: Thread | None
+    tools: Toolbox
 
-    def call(self, messages: Sequence[Message], *, stream: bool, schema: Any) -> Iterator[Event]:
+    def answer(self, messages: list[Message], *, stream: bool, schema: Any) -> Iterator[Event]:
+        """The model's answer, once it calls no more tools. Its calls and their results are added
+        to ``messages``; the usage is that of all rounds.
+        """
+        earlier: Usage | None = None
+        while True:
+            said = ReplyBuilder()
+            events = self._call(messages, stream=stream, schema=schema)
+            if self.tools.definitions:
+                events = _held(events, said, stream=stream)
+            shown = False
+            for event in events:
+                shown = True
+                if earlier is not None and isinstance(event, Finish):
+                    reply = said.build()
+                    usage = reply.usage or _estimated(messages, reply)
+                    event = replace(event, usage=earlier + usage)
+                yield event
+            reply = said.build()
+            if not reply.tool_calls:
+                return
+            if shown:
+                yield TextDelta("\n\n")
+            usage = reply.usage or _estimated(messages, reply)
+            earlier = usage if earlier is None else earlier + usage
+            text = collect(clean(replay(reply), self.plan.cleaning)).text
+            results = self.tools.run(reply.tool_calls)
+            messages += [Message("assistant", text, tool_calls=reply.tool_calls), *results]
+
+    def _call(self, messages: Sequence[Message], *, stream: bool, schema: Any) -> Iterator[Event]:
         self.context.step.endpoint = self.plan.endpoint.name
         self.context.step.resolved_prompt = tuple(messages)
         request = ModelRequest(
@@ -72,6 +131,7 @@ class _Talk:
             parameters=self.plan.parameters,
             client_parameters=_schema_parameter(self.plan, schema),
             stream=stream,
+            tools=self.tools.definitions,
         )
         return self.plan.backend.complete(request, self.scope.cancel)
 
@@ -91,8 +151,9 @@ class AgentHandler(NodeHandler):
         options = options_of(context, AgentOptions)
         talk = _talk(context, options)
         if options.output_schema is not None:
-            return _answer_in_json(talk, options.output_schema)
-        events = _remembered(talk, talk.call(talk.messages, stream=context.stream, schema=None))
+            with talk.tools:
+                return _answer_in_json(talk, options.output_schema)
+        events = _remembered(talk, stream=context.stream)
         return events if context.stream else WorkflowPayload.of_reply(collect(events))
 
 
@@ -114,7 +175,12 @@ def _talk(context: ExecutionContext, options: AgentOptions) -> _Talk:
         *(thread.messages if thread else ()),
         Message("user", asked),
     )
-    return _Talk(context, plan, scope, messages, asked, threads, thread)
+    if options.mcp_servers and plan.backend.kind != "chat":
+        raise WorkflowError("`mcpServers` needs a chat endpoint; a text endpoint calls no tools.")
+    tools = Toolbox(
+        context, options.mcp_servers, options.max_tool_rounds, options.tool_timeout_seconds
+    )
+    return _Talk(context, plan, scope, messages, asked, threads, thread, tools)
 
 
 def _text_before(context: ExecutionContext) -> str:
@@ -147,15 +213,49 @@ def _thread_of(
     return threads, thread
 
 
-def _remembered(talk: _Talk, events: Iterator[Event]) -> Iterator[Event]:
+def _remembered(talk: _Talk, *, stream: bool) -> Iterator[Event]:
     """The events as they are; the turn is kept when the answer is complete, before its Finish
     goes out."""
     said = ReplyBuilder()
+    with talk.tools:
+        for event in talk.answer(list(talk.messages), stream=stream, schema=None):
+            said.add(event)
+            if isinstance(event, Finish):
+                talk.remember(said.build().text)
+                # Who takes no more than the Finish leaves no servers running.
+                talk.tools.close()
+            yield event
+
+
+def _held(events: Iterator[Event], said: ReplyBuilder, *, stream: bool) -> Iterator[Event]:
+    """The events of an answer, none of one that calls tools: it is held back as long as it may
+    still turn out to be one."""
+    held: list[Event] = []
+    length, shown, calls = 0, False, False
     for event in events:
         said.add(event)
-        if isinstance(event, Finish):
-            talk.remember(said.build().text)
-        yield event
+        if shown and isinstance(event, TextDelta | ReasoningDelta):
+            yield event
+            continue
+        held.append(event)
+        calls = calls or isinstance(event, ToolCallDelta)
+        if isinstance(event, TextDelta):
+            length += len(event.text)
+            if stream and not calls and length > _HELD_CHARACTERS:
+                shown = True
+                yield from held
+                held.clear()
+    if not calls:
+        yield from held
+
+
+def _estimated(messages: Sequence[Message], reply: Reply) -> Usage:
+    said = reply.text + reply.reasoning + "".join(call.arguments for call in reply.tool_calls)
+    return Usage(
+        prompt_tokens=estimate_all(message.content for message in messages),
+        completion_tokens=estimate_tokens(said),
+        estimated=True,
+    )
 
 
 def _answer_in_json(talk: _Talk, schema: Mapping[str, Any]) -> WorkflowPayload:
@@ -164,7 +264,7 @@ def _answer_in_json(talk: _Talk, schema: Mapping[str, Any]) -> WorkflowPayload:
     usage: Usage | None = None
     problems: list[str] = []
     for _ in range(2):
-        reply = collect(talk.call(messages, stream=False, schema=schema))
+        reply = collect(talk.answer(messages, stream=False, schema=schema))
         usage = reply.usage if usage is None or reply.usage is None else usage + reply.usage
         data, problems = _checked(reply.text, schema)
         if not problems:
@@ -196,7 +296,7 @@ def _checked(text: str, schema: Mapping[str, Any]) -> tuple[Any, list[str]]:
     errors = sorted(Draft202012Validator(schema).iter_errors(data), key=lambda e: list(e.path))
     return data, [
         f"{'.'.join(map(str, error.path)) or 'the whole'}: {error.message}"
-        for error in errors[:_ERRORS_SHOWN]
+        for error in errors[:ERRORS_SHOWN]
     ]
 
 
