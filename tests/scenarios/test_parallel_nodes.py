@@ -88,7 +88,11 @@ def test_the_responder_waits_only_for_what_it_names(tmp_path: Path) -> None:
 
 
 def test_the_first_failure_stops_the_others_and_is_what_the_client_is_told(tmp_path: Path) -> None:
+    meeting = threading.Barrier(2)
+
     def answer(asked: Asked) -> list[Step]:
+        # Both have asked before one of them fails.
+        meeting.wait(5)
         bad = asked.json["messages"][-1]["content"] == "two"
         return refuses(500, "two is broken") if bad else [SILENCE]
 
