@@ -125,7 +125,7 @@ class ThinkingRule(Settings):
     """``bool``: true or false in the field. ``effort``: low, medium or high. ``unsupported``: it
     cannot be told."""
     field: Text = ""
-    """Name of the field."""
+    """Name of the field; at the top, dots nest."""
     location: Literal["top", "chat_template_kwargs"] = "top"
     """Where the field stands."""
 

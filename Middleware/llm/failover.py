@@ -9,7 +9,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from Middleware.config.files import Snapshot
@@ -20,9 +20,6 @@ logger = logging.getLogger(__name__)
 
 Resolver: TypeAlias = Callable[[str], Iterable[str]]
 """Name of a host -> its numeric addresses. Raises OSError or UnicodeError."""
-
-_SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
-"""Of VPN meshes and of providers: counts as public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +92,5 @@ def _is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
-    if ip in _SHARED:
-        return True
+    # Shared address space (100.64/10, of VPN meshes and of providers) is none of these.
     return not (ip.is_loopback or ip.is_private or ip.is_link_local)

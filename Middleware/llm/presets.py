@@ -135,7 +135,13 @@ def _thinking(mode: Any, api_type: ApiType, endpoint: str) -> dict[str, Any]:
         if not value:
             return {}
         value = word if word in _EFFORTS else "medium"
-    return {"chat_template_kwargs": {rule.field: value}} if nested else {rule.field: value}
+    if nested:
+        return {"chat_template_kwargs": {rule.field: value}}
+    # Dots nest, as they do for schemas: ``reasoning.effort``.
+    for name in reversed(rule.field.split(".")):
+        value = {name: value}
+    thinking: dict[str, Any] = value
+    return thinking
 
 
 def _normalised(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,9 +39,15 @@ class Played:
     def __init__(self, *plays: list[Event | Exception]) -> None:
         self.calls = 0
         self.closed = 0
+        self.running: list[Iterator[Event]] = []
         self._plays = plays
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
+        # Kept, so that none is closed only because nobody holds it any more.
+        self.running.append(self._events())
+        return self.running[-1]
+
+    def _events(self) -> Iterator[Event]:
         play = self._plays[min(self.calls, len(self._plays) - 1)]
         self.calls += 1
         try:
@@ -247,6 +253,23 @@ def test_a_dead_server_is_left_alone_and_found_again(monkeypatch: pytest.MonkeyP
     assert heard(backend) == OK
     assert heard(backend) == OK
     assert played.calls == 6
+
+
+def test_one_call_finds_out_whether_it_is_back_and_the_others_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    circuit = Circuit()
+    for _ in range(3):
+        circuit.failed("fast", 0.0)
+    now[0] += circuit_module._QUICK_PAUSE_SECONDS
+    circuit.admit("fast")
+
+    with pytest.raises(BackendUnreachable):
+        circuit.admit("fast")
+    circuit.worked("fast")
+    circuit.admit("fast")
 
 
 def test_one_that_lets_people_wait_is_left_alone_at_once_and_for_longer(

@@ -6,11 +6,12 @@ import pytest
 from Middleware.config.files import Snapshot
 from Middleware.config.models import ApiType, User
 from Middleware.core.cancellation import CancelToken
-from Middleware.core.errors import BackendTimeout, ConfigError
+from Middleware.core.errors import BackendRejected, BackendTimeout, ConfigError
 from Middleware.core.events import collect
 from Middleware.llm.backend import backend_types
+from Middleware.llm.guarded import GuardedBackend
 from Middleware.llm.pool import BackendPool
-from tests.fakes.upstream import SILENCE, Upstream, chat
+from tests.fakes.upstream import SILENCE, Upstream, chat, refuses
 from tests.llm.setups import api_type, ask, endpoint
 
 
@@ -90,3 +91,44 @@ def test_the_alias_of_old_files_is_known() -> None:
     assert backend_types.find("openAIApiChatImageSpecific") is backend_types.find(
         "openAIChatCompletion"
     )
+
+
+def test_slots_outlive_an_edit_of_the_file() -> None:
+    pool = BackendPool(slots=3)
+    types = files(api_type())
+    first = pool.get(types, named())
+
+    assert pool.get(types, named()) is not first
+    assert pool._gates["fast"].slots == 3
+    gate = pool._gates["fast"]
+    pool.get(types, named(maxContextTokenSize=1))
+    assert pool._gates["fast"] is gate
+    pool.get(types, named(maxConcurrentRequests=1))
+    assert pool._gates["fast"].slots == 1
+
+
+def test_an_endpoint_with_a_backup_is_tried_once() -> None:
+    pool = BackendPool()
+    with Upstream(refuses(500)) as server:
+        backend = pool.get(files(api_type()), named(server.url, backupEndpointName="b", retries=5))
+        with pytest.raises(BackendRejected):
+            collect(backend.complete(ask(), CancelToken()))
+        pool.close()
+
+        assert len(server.asked) == 1
+
+
+def test_only_endpoints_for_vectors_make_vectors() -> None:
+    pool = BackendPool()
+    vectors = files(api_type(type="openAIEmbeddings"))
+
+    assert pool.embedder(vectors, named()).kind == "embeddings"
+    with pytest.raises(ConfigError, match="makes no vectors of texts"):
+        pool.embedder(files(api_type()), named())
+
+
+def test_what_needs_no_server_is_not_guarded() -> None:
+    scripted = files(api_type(type="scripted"))
+
+    assert not isinstance(BackendPool().get(scripted, named("")), GuardedBackend)
+    assert isinstance(BackendPool(slots=1).get(scripted, named("")), GuardedBackend)

@@ -96,6 +96,12 @@ ASSEMBLED = [
         )
     ],
     Assembled(
+        "a field of thinking may lie inside of another",
+        {**OPENAI, "thinking": {"mode": "effort", "field": "reasoning.effort"}},
+        {"max_tokens": 400, "reasoning": {"effort": "low"}},
+        samplers(thinkingMode="low"),
+    ),
+    Assembled(
         "thinking is dropped where it is not supported",
         {**OPENAI, "thinking": {"mode": "unsupported"}},
         {"max_tokens": 400},

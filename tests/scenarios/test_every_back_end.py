@@ -305,6 +305,17 @@ def test_tools_are_called_and_their_calls_are_whole(
         assert len({call["id"] for call in heard.tool_calls}) == 2
 
 
+@pytest.mark.parametrize("vendor", TEXTS, ids=str)
+def test_an_agent_of_a_text_server_gets_its_template(vendor: Vendor, tmp_path: Path) -> None:
+    node = {"type": "Agent", "systemPrompt": "Be brief.", "prompt": "And?"}
+    with asked(vendor, tmp_path, vendor.answer(Said()), stream=True, node=node) as told:
+        assert told.heard.said == ("Hello", "stop")
+        assert told.sent["prompt"] == (
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"
+            "<|im_start|>assistant\n"
+        )
+
+
 @both_modes
 @every
 def test_what_a_node_collects_is_the_same(vendor: Vendor, stream: bool, tmp_path: Path) -> None:

@@ -16,18 +16,15 @@ import pytest
 from tests.fakes.headrace import answers, wait_until
 from tests.fakes.upstream import CUT, Pause, Upstream, whole
 from tests.fakes.vendors import (
-    CHATS,
     CLAUDE,
     COMPLETIONS,
     DONE,
     KOBOLD,
     LLAMA_CPP,
-    MLX,
     OLLAMA_CHAT,
     OLLAMA_GENERATE,
     OPENAI_CHAT,
-    VENDORS,
-    WEB_UI,
+    RESPONSES,
     Call,
     Said,
     Vendor,
@@ -36,9 +33,15 @@ from tests.fakes.vendors import (
 from tests.scenarios.modes import both_modes
 from tests.scenarios.vendor_ways import asked, text_in, tree_of, with_model
 
+VENDORS = (
+    *(OPENAI_CHAT, LLAMA_CPP, OLLAMA_CHAT, CLAUDE, RESPONSES),
+    *(COMPLETIONS, OLLAMA_GENERATE, KOBOLD),
+)
+"""One of each type, and llama.cpp, which is always asked for streams."""
+CHATS = tuple(vendor for vendor in VENDORS if vendor.is_chat)
 SSE = tuple(vendor for vendor in VENDORS if vendor.framing == "sse")
 LINES = (OLLAMA_CHAT, OLLAMA_GENERATE)
-OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP, WEB_UI, MLX)
+OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP)
 PICTURES = tuple(vendor for vendor in VENDORS if vendor.images)
 
 APPLIES: Mapping[str, Sequence[Vendor]] = {
@@ -147,6 +150,13 @@ def test_c05_comments_and_other_fields_are_no_part_of_an_answer(
 ) -> None:
     pieces = [piece for frame in vendor.frames(BUSY).all for piece in (NOISE, frame)]
     with asked(vendor, tmp_path, vendor.stream(*pieces, NOISE), stream=True) as told:
+        assert told.heard.said == ("Hello", "stop")
+
+
+def test_c05_of_koboldcpp_only_its_messages_are_its_words(tmp_path: Path) -> None:
+    other = data({"token": "no part of it"}, "something_else")
+    frames = [piece for frame in KOBOLD.frames(BUSY).all for piece in (other, frame)]
+    with asked(KOBOLD, tmp_path, KOBOLD.stream(*frames), stream=True) as told:
         assert told.heard.said == ("Hello", "stop")
 
 

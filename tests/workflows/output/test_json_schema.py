@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck, without_fence
+from tests.fakes.upstream import Upstream, whole
 
 PERSON = {
     "type": "object",
@@ -57,9 +58,15 @@ def test_what_is_no_schema_is_refused(schema: Any) -> None:
         SchemaCheck(schema)
 
 
-@pytest.mark.parametrize(
-    "reference", ["http://127.0.0.1:1/x.json", "file:///etc/passwd", "#/$defs/none", "other.json"]
-)
+def test_nothing_is_fetched_for_a_schema() -> None:
+    with Upstream(whole({"type": "object"})) as server:
+        with pytest.raises(NoSchema, match="not in it"):
+            SchemaCheck({"$ref": f"{server.url}/x.json"}).check("{}")
+
+        assert server.asked == []
+
+
+@pytest.mark.parametrize("reference", ["file:///etc/passwd", "#/$defs/none", "other.json"])
 def test_references_are_not_followed_out_of_the_schema(reference: str) -> None:
     with pytest.raises(NoSchema, match="not in it"):
         SchemaCheck({"$ref": reference}).check("{}")

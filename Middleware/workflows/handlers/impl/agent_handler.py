@@ -34,6 +34,7 @@ from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_ty
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.base.option_types import Seconds
 from Middleware.workflows.handlers.impl.agent_tools import ERRORS_SHOWN, Toolbox
+from Middleware.workflows.handlers.impl.model_prompt import prompt_of_messages
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
@@ -125,9 +126,11 @@ class _Talk:
 
     def _call(self, messages: Sequence[Message], *, stream: bool, schema: Any) -> Iterator[Event]:
         self.context.step.endpoint = self.plan.endpoint.name
-        self.context.step.resolved_prompt = tuple(messages)
+        prompt = prompt_of_messages(self.plan, self.scope, messages)
+        self.context.step.resolved_prompt = prompt.shown
         request = ModelRequest(
-            messages=tuple(messages),
+            messages=prompt.messages,
+            prompt=prompt.text,
             parameters=self.plan.parameters,
             client_parameters=_schema_parameter(self.plan, schema),
             stream=stream,

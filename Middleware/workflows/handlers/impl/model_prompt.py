@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from Middleware.core.messages import Message
 from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.message_text import body_start
+from Middleware.workflows.models.message_text import body_start, leading_system
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.prompts.chat import build_chat
@@ -96,6 +96,27 @@ def prompt_of(asking: Asking) -> Prompt:
             plan.endpoint.name,
         )
     return _with_images(built, asking)
+
+
+def prompt_of_messages(plan: ModelPlan, scope: RequestScope, messages: Sequence[Message]) -> Prompt:
+    """For nodes that make their messages themselves: as they are for a chat endpoint, in its
+    template for a text endpoint, with the beginning of an answer where the endpoint allows it.
+    """
+    if plan.text is None:
+        return Prompt(messages=tuple(messages))
+    lead = leading_system(messages)
+    built = build_text(
+        messages[lead:],
+        system_prompt="\n\n".join(message.content for message in messages[:lead]),
+        prompt=None,
+        setting=TextSetting(
+            rules=replace(plan.prompt, last_messages=len(messages)),
+            text=plan.text,
+            template=template_of(scope.config, plan.endpoint),
+            opens_answer=plan.text.generation_allowed,
+        ),
+    )
+    return Prompt(text=built.text, images=built.images)
 
 
 def parameters_of(plan: ModelPlan, prompt: Prompt) -> Mapping[str, Any]:
