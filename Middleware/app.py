@@ -20,7 +20,7 @@ from Middleware.api.doors.openai import openai_door
 from Middleware.api.doors.responses import Kept, responses_door
 from Middleware.api.durable import durable_door
 from Middleware.api.errors import ErrorShapes
-from Middleware.api.gate import Gate
+from Middleware.api.gate import RequestGate
 from Middleware.api.health import health
 from Middleware.api.metrics import metrics_door
 from Middleware.api.options import ServerOptions, logging_directory
@@ -258,11 +258,11 @@ def error_shapes() -> ErrorShapes:
     return shapes
 
 
-def _gate(options: ServerOptions) -> Gate | None:
+def _gate(options: ServerOptions) -> RequestGate | None:
     """Around whole requests; the level ``endpoint`` has its gate around model calls."""
     if options.concurrency == 0 or options.concurrency_level != "wilmer":
         return None
-    return Gate(options.concurrency, options.concurrency_timeout_seconds)
+    return RequestGate(options.concurrency, options.concurrency_timeout_seconds)
 
 
 def _data_folder(options: ServerOptions, store: ConfigStore) -> Path:

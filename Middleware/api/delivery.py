@@ -16,7 +16,7 @@ from Middleware.api.answers import Answer, AnswerFormat, Answers, Encoder
 from Middleware.api.background import Background, Task
 from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
 from Middleware.api.front_ends import front_end_id, session_of
-from Middleware.api.gate import Gate, GatedAnswer, Slot
+from Middleware.api.gate import GatedAnswer, RequestGate, Slot
 from Middleware.api.headers import clean
 from Middleware.api.pulse import Pulse
 from Middleware.api.running import Running, plain_key, scope_of
@@ -60,7 +60,7 @@ class Delivery:
     answers: Answers
     pulse: Pulse
     background: Background
-    gate: Gate | None = None
+    gate: RequestGate | None = None
     """None where any number of runs may go on at once."""
     running: Running = field(default_factory=Running)
     twins: Twins | None = None

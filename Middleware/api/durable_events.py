@@ -12,6 +12,7 @@ import orjson
 from flask import Response, request
 
 from Middleware.api.errors import JSON
+from Middleware.api.event_stream import Frames
 from Middleware.conversations.page import Page
 from Middleware.conversations.service import Conversations
 from Middleware.core.errors import MiddlewareError
@@ -119,8 +120,8 @@ class EventStreams:
     def open(self, conversation_id: str, last_event_id: str) -> Response:
         if not self._waits.enter():
             raise TooManyReaders
-        frames = _Frames(
-            self._events(conversation_id, Page(after=last_event_id).number), self._waits
+        frames = Frames(
+            self._events(conversation_id, Page(after=last_event_id).number), self._waits.leave
         )
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Response(frames, headers=headers, content_type="text/event-stream")
@@ -179,23 +180,6 @@ class _ShownText:
             self.length = len(text)
             frames += _frame("text", piece)
         return frames
-
-
-class _Frames:
-    """Gives the place back when the reader leaves, also before the first frame."""
-
-    def __init__(self, frames: Iterator[bytes], waits: Waits) -> None:
-        self._frames = frames
-        self._waits = waits
-        self._open = True
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._frames
-
-    def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._waits.leave()
 
 
 def _frame(type_: str, data: Mapping[str, Any], number: int | None = None) -> bytes:

@@ -1,7 +1,7 @@
 """Server-sent events of something that goes on: bounded, so that readers never keep others out."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -30,16 +30,16 @@ class Places:
         if not self._free.acquire(blocking=False):
             raise TooManyReaders
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        body = _Frames(frames, self._free)
+        body = Frames(frames, self._free.release)
         return Response(body, headers=headers, content_type="text/event-stream")
 
 
-class _Frames:
+class Frames:
     """Gives the place back when the reader leaves, also before the first frame."""
 
-    def __init__(self, frames: Iterator[bytes], free: threading.Semaphore) -> None:
+    def __init__(self, frames: Iterator[bytes], give_back: Callable[[], None]) -> None:
         self._frames = frames
-        self._free = free
+        self._give_back = give_back
         self._open = True
 
     def __iter__(self) -> Iterator[bytes]:
@@ -48,7 +48,7 @@ class _Frames:
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._free.release()
+            self._give_back()
 
 
 def frame(name: str, data: Any) -> bytes:

@@ -1,95 +1,46 @@
 """The reference's concurrency gate, around whole requests (front-doors §12.1, decisions §2)."""
 
 import threading
-from collections import deque
 from collections.abc import Iterator
 
 from Middleware.api.answers import Answer
 from Middleware.core.cancellation import CancelToken
-from Middleware.core.errors import ServerBusy
 from Middleware.core.events import Event
+from Middleware.core.gate import Gate
 
 
 class Slot:
     """The right to run. Harmless to release twice."""
 
-    __slots__ = ("_gate", "_held")
+    __slots__ = ("_gate", "_held", "_lock")
 
-    def __init__(self, gate: "Gate") -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._held = True
+        self._lock = threading.Lock()
 
     def release(self) -> None:
-        with self._gate.lock:
+        with self._lock:
             if not self._held:
                 return
             self._held = False
-            self._gate.hand_over()
+        self._gate.leave()
 
 
-class _Waiter:
-    __slots__ = ("served", "woken")
-
-    def __init__(self) -> None:
-        self.woken = threading.Event()
-        self.served = False
-
-
-class Gate:
-    """At most ``slots`` runs at once, the others in the order in which they came.
-
-    Whoever leaves the queue is dropped from it at once, so that nobody waits for a client that
-    is gone.
-    """
+class RequestGate:
+    """The gate as requests pass it: whoever is let in gets a slot to give back."""
 
     def __init__(self, slots: int, timeout_seconds: float) -> None:
-        self.lock = threading.Lock()
-        self._free = slots
-        self._timeout_seconds = timeout_seconds
-        self._queue: deque[_Waiter] = deque()
+        self._gate = Gate(slots, timeout_seconds)
 
     @property
     def waiting(self) -> int:
-        return len(self._queue)
+        return self._gate.waiting
 
     def enter(self, cancel: CancelToken) -> Slot:
         """Wait for a slot. Raises ServerBusy after the time-out, or the token's reason."""
-        cancel.check()
-        with self.lock:
-            if self._free > 0:
-                self._free -= 1
-                return Slot(self)
-            waiter = _Waiter()
-            self._queue.append(waiter)
-        try:
-            with cancel.on_cancel(waiter.woken.set):
-                waiter.woken.wait(self._timeout_seconds)
-        finally:
-            served = self._leave(waiter)
-        if not served:
-            cancel.check()
-            raise ServerBusy(self._timeout_seconds)
-        slot = Slot(self)
-        if cancel.cancelled:
-            slot.release()
-            cancel.check()
-        return slot
-
-    def hand_over(self) -> None:
-        """Give a slot to the next in the queue. Call it with ``lock`` held."""
-        if not self._queue:
-            self._free += 1
-            return
-        waiter = self._queue.popleft()
-        waiter.served = True
-        waiter.woken.set()
-
-    def _leave(self, waiter: _Waiter) -> bool:
-        """Whether the waiter was served; if not it stands in the queue no longer."""
-        with self.lock:
-            if not waiter.served:
-                self._queue.remove(waiter)
-            return waiter.served
+        self._gate.enter(cancel)
+        return Slot(self._gate)
 
 
 class GatedAnswer:
@@ -98,7 +49,7 @@ class GatedAnswer:
     The wait is a part of the stream, so that a client in the queue gets headers and heartbeats.
     """
 
-    def __init__(self, answer: Answer, gate: Gate, cancel: CancelToken) -> None:
+    def __init__(self, answer: Answer, gate: RequestGate, cancel: CancelToken) -> None:
         self._answer = answer
         self._gate = gate
         self._cancel = cancel

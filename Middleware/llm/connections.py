@@ -4,12 +4,13 @@ import contextlib
 import select
 import socket
 import ssl
-import threading
 import time
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
+
+from Middleware.core.grip import Grip
 
 _IDLE_SECONDS: Final = 60.0
 """Routers forget idle connections without telling anyone, so older ones are not trusted."""
@@ -45,39 +46,6 @@ class TimeLimits:
 
     connect: float = 30.0
     silence: float = 14400.0
-
-
-class Grip:
-    """The socket that one call is using just now, so that another thread can end the call.
-
-    Closing a socket does not wake a thread that reads from it; shutting it down does. The lock
-    makes sure that no socket is shut down that has been handed on to the next call already.
-    """
-
-    __slots__ = ("_lock", "_socket", "aborted")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self.aborted = False
-
-    def hold(self, sock: socket.socket) -> None:
-        """Use ``sock`` from now on. Once aborted, every socket is shut down on arrival."""
-        with self._lock:
-            self._socket = sock
-            if self.aborted:
-                _shut_down(sock)
-
-    def let_go(self) -> None:
-        with self._lock:
-            self._socket = None
-
-    def abort(self) -> None:
-        """Make whatever the call is waiting for fail at once. May come from any thread."""
-        with self._lock:
-            self.aborted = True
-            if self._socket is not None:
-                _shut_down(self._socket)
 
 
 class Connections:
@@ -172,12 +140,6 @@ def acknowledge_quickly(sock: socket.socket) -> None:
     """
     if _QUICK_ACK is not None:
         sock.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
-
-
-def _shut_down(sock: socket.socket) -> None:
-    # The base class's method: that of a TLS socket would pull the rug from under its reader.
-    with contextlib.suppress(OSError):
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _has_something_to_read(sock: socket.socket) -> bool:

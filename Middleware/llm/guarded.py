@@ -9,9 +9,9 @@ from typing import Any, Final
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import BackendError, BackendUnreachable
 from Middleware.core.events import Event
+from Middleware.core.gate import Gate
 from Middleware.llm.backend import Backend, Kind, ModelRequest
 from Middleware.llm.circuit import Circuit
-from Middleware.llm.limits import CallGate
 from Middleware.llm.retries import RetryPolicy
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Guards:
 
     retries: RetryPolicy = _NEVER
     circuit: Circuit | None = None
-    gate: CallGate | None = None
+    gate: Gate | None = None
 
 
 class GuardedBackend:

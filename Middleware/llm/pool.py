@@ -6,13 +6,13 @@ from typing import Any, Final, cast
 from Middleware.config.files import Snapshot
 from Middleware.config.models import ApiType, Endpoint
 from Middleware.core.errors import ConfigError
+from Middleware.core.gate import Gate
 from Middleware.llm import backends as backends
 from Middleware.llm.backend import Backend, BackendSetup, backend_types
 from Middleware.llm.backends.embeddings import EmbeddingsBackend
 from Middleware.llm.circuit import Circuits
 from Middleware.llm.connections import Connections, TimeLimits
 from Middleware.llm.guarded import GuardedBackend, Guards
-from Middleware.llm.limits import CallGate
 from Middleware.llm.retries import RetryPolicy
 
 _MOST: Final = 512
@@ -36,7 +36,7 @@ class BackendPool:
         self._wait_seconds = wait_seconds
         self._connections = Connections()
         self._circuits = Circuits()
-        self._gates: dict[str, CallGate] = {}
+        self._gates: dict[str, Gate] = {}
         self._backends: dict[_Key, _Entry] = {}
         self._building = threading.Lock()
 
@@ -109,14 +109,14 @@ class BackendPool:
         )
         return cast(Backend, GuardedBackend(backend, endpoint.name, guards))
 
-    def _gate_of(self, endpoint: Endpoint) -> CallGate | None:
+    def _gate_of(self, endpoint: Endpoint) -> Gate | None:
         """Kept by name and size, so that an edit of the file frees nobody's slot."""
         slots = endpoint.max_concurrent_requests or self._slots
         if slots <= 0:
             return None
         gate = self._gates.get(endpoint.name)
         if gate is None or gate.slots != slots:
-            gate = self._gates[endpoint.name] = CallGate(slots, self._wait_seconds)
+            gate = self._gates[endpoint.name] = Gate(slots, self._wait_seconds)
         return gate
 
 

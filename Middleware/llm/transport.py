@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import BackendError, BackendTimeout, BackendUnreachable
+from Middleware.core.grip import Grip
 from Middleware.llm.addresses import Address
-from Middleware.llm.connections import Connections, Grip, TimeLimits, acknowledge_quickly
+from Middleware.llm.connections import Connections, TimeLimits, acknowledge_quickly
 from Middleware.wire.backend_errors import BackendVoice
 
 _READ_MOST: Final = 65536

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from Middleware.api.gate import Gate
+from Middleware.api.gate import RequestGate
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import RunCancelled, ServerBusy
 from tests.fakes.live_site import wait_until
@@ -14,7 +14,7 @@ DEADLINE_SECONDS = 10
 
 
 def test_it_lets_no_more_through_than_it_has_slots() -> None:
-    gate, lock = Gate(3, DEADLINE_SECONDS), threading.Lock()
+    gate, lock = RequestGate(3, DEADLINE_SECONDS), threading.Lock()
     inside, most = 0, 0
 
     def work() -> None:
@@ -40,12 +40,12 @@ def test_it_lets_no_more_through_than_it_has_slots() -> None:
     assert gate.waiting == 0
 
 
-def _waiting(gate: Gate, count: int) -> bool:
+def _waiting(gate: RequestGate, count: int) -> bool:
     return gate.waiting == count
 
 
 def test_who_came_first_is_served_first() -> None:
-    gate, served = Gate(1, DEADLINE_SECONDS), list[int]()
+    gate, served = RequestGate(1, DEADLINE_SECONDS), list[int]()
     slot = gate.enter(CancelToken())
 
     def wait(number: int) -> None:
@@ -65,7 +65,7 @@ def test_who_came_first_is_served_first() -> None:
 
 
 def test_who_waits_too_long_gives_up_and_takes_no_slot() -> None:
-    gate = Gate(1, 0.05)
+    gate = RequestGate(1, 0.05)
     slot = gate.enter(CancelToken())
     with pytest.raises(ServerBusy):
         gate.enter(CancelToken())
@@ -76,7 +76,7 @@ def test_who_waits_too_long_gives_up_and_takes_no_slot() -> None:
 
 
 def test_who_is_cancelled_leaves_the_queue_at_once() -> None:
-    gate, cancel, left = Gate(1, DEADLINE_SECONDS), CancelToken(), threading.Event()
+    gate, cancel, left = RequestGate(1, DEADLINE_SECONDS), CancelToken(), threading.Event()
     slot = gate.enter(CancelToken())
 
     def wait() -> None:

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from Middleware.llm.connections import Connections, Grip, Origin, TimeLimits
+from Middleware.core.grip import Grip
+from Middleware.llm.connections import Connections, Origin, TimeLimits
 
 ORIGIN = Origin(False, "127.0.0.1", 1)
 

@@ -17,12 +17,12 @@ from Middleware.core.errors import (
     ServerBusy,
 )
 from Middleware.core.events import Event, Finish, TextDelta
+from Middleware.core.gate import Gate
 from Middleware.llm import circuit as circuit_module
 from Middleware.llm.backend import Kind, ModelRequest
 from Middleware.llm.circuit import Circuit, Circuits
 from Middleware.llm.connections import Origin
 from Middleware.llm.guarded import GuardedBackend, Guards
-from Middleware.llm.limits import CallGate
 from Middleware.llm.retries import RetryPolicy, seconds_until
 from tests.llm.setups import DEADLINE, Background, ask
 
@@ -131,7 +131,7 @@ def test_a_cancelled_run_does_not_wait_for_its_next_try() -> None:
 
 def test_who_stops_listening_ends_the_call() -> None:
     played = Played([TextDelta("a"), TextDelta("b"), Finish()])
-    gate = CallGate(1, 1.0)
+    gate = Gate(1, 1.0)
     events = guarded(played, gate=gate).complete(ask(), CancelToken())
     next(events)
     events.close()  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def test_retry_after_is_a_number_or_a_date(header: str, seconds: float) -> None:
 
 
 def test_a_slot_is_held_from_the_first_event_to_the_last() -> None:
-    gate = CallGate(1, 0.0)
+    gate = Gate(1, 0.0)
     events = guarded(Played(OK), gate=gate).complete(ask(), CancelToken())
     gate.enter(CancelToken())
     gate.leave()
@@ -171,7 +171,7 @@ def test_a_slot_is_held_from_the_first_event_to_the_last() -> None:
 
 
 def test_a_slot_is_free_while_one_waits_for_the_next_try() -> None:
-    gate = CallGate(1, 0.0)
+    gate = Gate(1, 0.0)
     cancel = CancelToken()
     failed = threading.Event()
 
@@ -195,7 +195,7 @@ def test_a_slot_is_free_while_one_waits_for_the_next_try() -> None:
 
 
 def test_the_queue_is_served_in_order_and_leavers_are_dropped() -> None:
-    gate = CallGate(1, DEADLINE)
+    gate = Gate(1, DEADLINE)
     gate.enter(CancelToken())
     order: list[str] = []
     leaver = CancelToken()
