@@ -16,15 +16,18 @@ import pytest
 from tests.fakes.headrace import answers, wait_until
 from tests.fakes.upstream import CUT, Pause, Upstream, whole
 from tests.fakes.vendors import (
+    CHATS,
     CLAUDE,
     COMPLETIONS,
     DONE,
     KOBOLD,
     LLAMA_CPP,
+    MLX,
     OLLAMA_CHAT,
     OLLAMA_GENERATE,
     OPENAI_CHAT,
-    RESPONSES,
+    VENDORS,
+    WEB_UI,
     Call,
     Said,
     Vendor,
@@ -33,15 +36,9 @@ from tests.fakes.vendors import (
 from tests.scenarios.modes import both_modes
 from tests.scenarios.vendor_ways import asked, text_in, tree_of, with_model
 
-VENDORS = (
-    *(OPENAI_CHAT, LLAMA_CPP, OLLAMA_CHAT, CLAUDE, RESPONSES),
-    *(COMPLETIONS, OLLAMA_GENERATE, KOBOLD),
-)
-"""One of each type, and llama.cpp, which is always asked for streams."""
-CHATS = tuple(vendor for vendor in VENDORS if vendor.is_chat)
 SSE = tuple(vendor for vendor in VENDORS if vendor.framing == "sse")
 LINES = (OLLAMA_CHAT, OLLAMA_GENERATE)
-OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP)
+OPENAI_TYPES = (OPENAI_CHAT, LLAMA_CPP, WEB_UI, MLX)
 PICTURES = tuple(vendor for vendor in VENDORS if vendor.images)
 
 APPLIES: Mapping[str, Sequence[Vendor]] = {

@@ -231,9 +231,22 @@ def test_what_was_only_collected_is_said_once(tmp_path: Path) -> None:
             assert hear(live.chat(model="w", stream=True)).said == ("It is 4.", "stop")
 
 
+CALLS_BELOW = {"type": "CustomWorkflow", "workflowName": "Below", "endpointName": "Main"}
+
+
 def test_a_failure_below_is_no_reason_for_the_backup_of_a_node_above(tmp_path: Path) -> None:
-    child = {"type": "CustomWorkflow", "workflowName": "Below", "endpointName": "Main"}
-    tree = Tree(tmp_path).own("Below", [answers("Main")]).workflow("w", [child])
+    tree = Tree(tmp_path).own("Below", [answers("Main")]).workflow("w", [CALLS_BELOW])
+    with Upstream(refuses(500)) as one, Upstream(refuses(500)) as two:
+        tree.model("Main", one.url, backupEndpointName="B").model("B", two.url)
+        with tree.serve() as live:
+            assert hear(live.chat(model="w")).status == 502
+
+    # The node below has used both; the one above asks nobody again.
+    assert (len(one.asked), len(two.asked)) == (1, 1)
+
+
+def test_a_backup_that_cannot_be_used_below_is_not_looked_for_above(tmp_path: Path) -> None:
+    tree = Tree(tmp_path).own("Below", [answers("Main")]).workflow("w", [CALLS_BELOW])
     with Upstream(refuses(500)) as one:
         tree.model("Main", one.url, backupEndpointName="Cloud")
         tree.model("Cloud", "https://8.8.8.8")
