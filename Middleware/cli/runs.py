@@ -21,7 +21,7 @@ from Middleware.runs.store import Query
 
 STATUSES = ("running", "succeeded", "failed", "cancelled", "interrupted")
 _HEAD: tuple[str, ...] = ("STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST")
-_SHOWN_OF_ID = 8
+_SHOWN_OF_ID = 12
 
 
 def main(arguments: Sequence[str]) -> int:

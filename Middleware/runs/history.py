@@ -9,7 +9,7 @@ from pathlib import Path
 
 from Middleware.core.messages import Caller
 from Middleware.runs.errors import RunLogUnavailable, UnknownRun
-from Middleware.runs.records import Record, nest, open_moment, run_record, summary
+from Middleware.runs.records import Record, Row, nest, open_moment, run_record, summary
 from Middleware.runs.retention import delete_runs
 from Middleware.runs.store import Query, Reader, Store, reading
 from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
@@ -47,10 +47,10 @@ class History:
 
     def find(self, run_id: str, owners: tuple[str, ...] | None = None) -> Record:
         """A run with all that it started. Raises UnknownRun."""
-        with self._holding(run_id, owners) as (_, reader, root):
+        with self._holding(run_id, owners) as (_, reader, top):
             records = []
-            for row in reader.tree(root):
-                record = run_record(row, reader.steps(row["number"]))
+            for row in reader.tree(top["user"], top["root"]):
+                record = run_record(row, reader.steps(row))
                 if record["status"] == "interrupted":
                     _add_interrupted_node(record)
                 records.append(record)
@@ -58,10 +58,10 @@ class History:
 
     def delete(self, run_id: str, owners: tuple[str, ...] | None = None) -> None:
         """Delete a run with all that it started. Raises UnknownRun."""
-        with self._holding(run_id, owners) as (path, reader, root):
+        with self._holding(run_id, owners) as (path, reader, top):
             below = {run_id}
             numbers = []
-            for row in reader.tree(root):
+            for row in reader.tree(top["user"], top["root"]):
                 if row["id"] in below or row["parent_id"] in below:
                     below.add(row["id"])
                     numbers.append(row["number"])
@@ -87,14 +87,14 @@ class History:
     @contextmanager
     def _holding(
         self, run_id: str, owners: tuple[str, ...] | None
-    ) -> Iterator[tuple[Path, Reader, int]]:
+    ) -> Iterator[tuple[Path, Reader, Row]]:
         for path in self._files():
             with _reader(path) as reader:
                 row = reader.find(run_id) if reader else None
                 if reader is not None and row is not None:
                     if owners is not None and row["owner"] not in owners:
                         break
-                    yield path, reader, row["root"]
+                    yield path, reader, row
                     return
         raise UnknownRun(run_id)
 

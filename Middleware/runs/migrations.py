@@ -4,6 +4,9 @@ A run's ``number`` says when it began and is its place in every listing, so that
 hold the time: microseconds since 1970, times 1024, made unique. ``root`` is the number of the run
 that no other has started. Rows are added at the end of their table, and texts that may be long
 stand behind all columns that are looked at.
+
+``steps`` of a run that was over when it was first written holds all of them: a list of start, model
+and step. Steps of longer runs have rows of their own, which are added while the run goes on.
 """
 
 import sqlite3
@@ -37,40 +40,24 @@ _M0001 = (
         bytes INTEGER NOT NULL,
         error TEXT,
         partial_text TEXT NOT NULL,
-        context TEXT NOT NULL
+        context TEXT NOT NULL,
+        steps TEXT
     )
     """,
-    "CREATE INDEX runs_by_root ON runs (root)",
-    "CREATE INDEX runs_by_owner ON runs (owner)",
     "CREATE INDEX runs_by_user ON runs (user, root, bytes)",
+    "CREATE INDEX runs_by_owner ON runs (owner)",
     "CREATE INDEX runs_by_name ON runs (name)",
-    "CREATE INDEX runs_by_status ON runs (status)",
+    # Most runs succeed: those are found without one.
+    "CREATE INDEX runs_by_status ON runs (status) WHERE status <> 'succeeded'",
     """
     CREATE TABLE steps (
         run INTEGER NOT NULL,
         position INTEGER NOT NULL,
-        node TEXT NOT NULL,
-        type TEXT NOT NULL,
-        title TEXT,
         started_at REAL,
-        duration_ms REAL,
-        first_token_ms REAL,
-        endpoint TEXT,
         model TEXT,
-        prompt_tokens INTEGER,
-        completion_tokens INTEGER,
-        estimated INTEGER,
-        cost REAL,
-        child_id TEXT,
-        error TEXT,
         body TEXT NOT NULL,
         UNIQUE (run, position)
     )
-    """,
-    """
-    CREATE TRIGGER run_removed AFTER DELETE ON runs BEGIN
-        DELETE FROM steps WHERE run = old.number;
-    END
     """,
 )
 

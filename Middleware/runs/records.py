@@ -1,9 +1,11 @@
 """Rows as the records that the API and the terminal show (decisions §7)."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
+
+from Middleware.runs.store import StoredStep
 
 Record: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -27,10 +29,9 @@ def summary(row: Row) -> Record:
     }
 
 
-def run_record(row: Row, steps: Iterable[Row]) -> Record:
+def run_record(row: Row, steps: Sequence[StoredStep]) -> Record:
     """A whole run; its ``children`` are for the caller to fill."""
     context: Record = json.loads(row["context"])
-    steps = list(steps)
     return {
         **summary(row),
         "requestId": row["request_id"],
@@ -39,9 +40,9 @@ def run_record(row: Row, steps: Iterable[Row]) -> Record:
         "context": {
             **context,
             "error": row["error"],
-            "steps": [json.loads(step["body"]) for step in steps],
+            "steps": [stored.step for stored in steps],
         },
-        "timeline": [_moment(step) for step in steps],
+        "timeline": [_moment(stored) for stored in steps],
         "children": [],
     }
 
@@ -83,24 +84,26 @@ def iso(seconds: float | None) -> str | None:
     return text.replace("+00:00", "Z")
 
 
-def _moment(step: Row) -> Record:
-    started, duration = step["started_at"], step["duration_ms"]
+def _moment(stored: StoredStep) -> Record:
+    step = stored.step
+    started, duration = stored.started_at, step["processingTimeMs"]
     ended = None if started is None or duration is None else started + duration / 1000
+    meta = step["meta"]
     return {
-        "nodeName": step["node"],
-        "type": step["type"],
-        "title": step["title"],
-        "status": "failed" if step["error"] else "succeeded",
+        "nodeName": step["nodeName"],
+        "type": meta["module_type"],
+        "title": meta.get("title"),
+        "status": "failed" if "error" in meta else "succeeded",
         "startedAt": iso(started),
         "finishedAt": iso(ended),
         "durationMs": duration,
-        "firstTokenMs": step["first_token_ms"],
-        "endpoint": step["endpoint"],
-        "model": step["model"],
-        "tokens": _tokens(step),
+        "firstTokenMs": meta.get("firstTokenMs"),
+        "endpoint": meta.get("endpoint"),
+        "model": stored.model,
+        "tokens": meta.get("tokens"),
         "cost": step["cost"],
-        "childRunId": step["child_id"],
-        "error": step["error"],
+        "childRunId": meta.get("childRunId"),
+        "error": meta.get("error"),
     }
 
 

@@ -11,9 +11,10 @@ from Middleware.runs.rows import first_number
 
 _DAY_SECONDS: Final = 86_400
 _MEGABYTE: Final = 1_000_000
-_CHUNK: Final = 200
+_CHUNK: Final = 500
 """Runs that are deleted in one transaction."""
 _PAGES_GIVEN_BACK: Final = 2000
+_PAGES_KEPT: Final = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +41,28 @@ def prune(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> 
         surplus = count - keep.max_runs + keep.max_runs // 100
     if size > aim:
         aim *= 0.95
-    too_old = first_number(now - keep.max_days * _DAY_SECONDS)
+    too_old = _oldest_kept(keep, now)
     removed = 0
-    for (number,) in _oldest(connection, user):
-        if number >= too_old and removed >= surplus and size <= aim:
-            return False
-        size -= delete_tree(connection, number)
+    last = -1
+    trees = _oldest_trees(connection, user)
+    for root, bytes_ in trees:
+        if root >= too_old and removed >= surplus and size <= aim:
+            break
+        size -= bytes_
         removed += 1
+        last = root
+    _delete_up_to(connection, user, last)
     return removed == _CHUNK
 
 
 def is_too_much(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> bool:
     """Whether :func:`prune` would find something to delete. Reads one index."""
     count, size = _totals(connection, user)
-    if count > keep.max_runs or size > keep.max_megabytes * _MEGABYTE:
-        return bool(_oldest(connection, user, 1))
-    too_old = first_number(now - keep.max_days * _DAY_SECONDS)
-    return any(number < too_old for (number,) in _oldest(connection, user, 1))
+    oldest = _oldest_trees(connection, user, 1)
+    if not oldest:
+        return False
+    too_many = count > keep.max_runs or size > keep.max_megabytes * _MEGABYTE
+    return too_many or oldest[0][0] < _oldest_kept(keep, now)
 
 
 def _totals(connection: sqlite3.Connection, user: str) -> tuple[int, int]:
@@ -66,30 +72,52 @@ def _totals(connection: sqlite3.Connection, user: str) -> tuple[int, int]:
     return int(count or 0), int(size or 0)
 
 
-def _oldest(connection: sqlite3.Connection, user: str, most: int = _CHUNK) -> list[tuple[int]]:
+def _oldest_kept(keep: Keep, now: float) -> int:
+    return first_number(now - keep.max_days * _DAY_SECONDS)
+
+
+_RUNNING: Final = "(SELECT root FROM runs WHERE status = 'running' AND status <> 'succeeded')"
+"""Said in the words of the index."""
+
+
+def _oldest_trees(
+    connection: sqlite3.Connection, user: str, most: int = _CHUNK
+) -> list[tuple[int, int]]:
+    """Runs that are over, with what they started: number and bytes, the oldest first."""
     return connection.execute(
-        "SELECT root FROM runs WHERE user = ? AND root = number AND status <> 'running'"
-        " ORDER BY root LIMIT ?",
+        f"SELECT root, sum(bytes) FROM runs WHERE user = ? AND root NOT IN {_RUNNING}"
+        " GROUP BY root ORDER BY root LIMIT ?",
         (user, most),
     ).fetchall()
 
 
-def delete_tree(connection: sqlite3.Connection, root: int) -> int:
-    """Delete a run and all that it has started; how many bytes that were."""
-    (size,) = connection.execute(
-        "SELECT coalesce(sum(bytes), 0) FROM runs WHERE root = ?", (root,)
-    ).fetchone()
-    connection.execute("DELETE FROM runs WHERE root = ?", (root,))
-    return int(size)
+def _delete_up_to(connection: sqlite3.Connection, user: str, last: int) -> None:
+    """All at once, which costs a fraction of one by one."""
+    which = f"user = ? AND root <= ? AND root NOT IN {_RUNNING}"
+    connection.execute(
+        f"DELETE FROM steps WHERE run IN (SELECT number FROM runs WHERE {which} AND steps IS NULL)",
+        (user, last),
+    )
+    connection.execute(f"DELETE FROM runs WHERE {which}", (user, last))
 
 
 def delete_runs(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Their steps go with them."""
-    connection.executemany("DELETE FROM runs WHERE number = ?", [(one,) for one in numbers])
+    """And their steps."""
+    each = [(number,) for number in numbers]
+    connection.executemany("DELETE FROM steps WHERE run = ?", each)
+    connection.executemany("DELETE FROM runs WHERE number = ?", each)
 
 
 def give_back(connection: sqlite3.Connection) -> None:
-    """Make the file smaller by pages that are not used any more. Outside of transactions."""
+    """Make the file smaller by pages that are not used any more, if they are so many that the
+    next runs will not need them soon. Outside of transactions.
+    """
+    unused, pages = (
+        int(connection.execute(f"PRAGMA {what}").fetchone()[0])
+        for what in ("freelist_count", "page_count")
+    )
+    if unused < _PAGES_KEPT or unused * 4 < pages:
+        return
     # As a script, because as a statement it is not carried on to its end.
     connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_GIVEN_BACK})")
 

@@ -1,13 +1,15 @@
 """Runs and steps as rows of the tables in ``migrations.py``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import orjson
 
 from Middleware.core.messages import Caller
+from Middleware.runs.recorder import StepRecord
 
 Row = tuple[Any, ...]
 
@@ -36,6 +38,7 @@ RUN_COLUMNS: Final = (
     "error",
     "partial_text",
     "context",
+    "steps",
 )
 _CHANGING: Final = (
     "status",
@@ -49,44 +52,39 @@ _CHANGING: Final = (
     "error",
     "partial_text",
     "context",
+    "steps",
 )
-STEP_COLUMNS: Final = (
-    "run",
-    "position",
-    "node",
-    "type",
-    "title",
-    "started_at",
-    "duration_ms",
-    "first_token_ms",
-    "endpoint",
-    "model",
-    "prompt_tokens",
-    "completion_tokens",
-    "estimated",
-    "cost",
-    "child_id",
-    "error",
-    "body",
-)
+STEP_COLUMNS: Final = ("run", "position", "started_at", "model", "body")
 
 
-def _marks(columns: tuple[str, ...]) -> str:
-    return f"({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+@cache
+def write_runs(count: int) -> str:
+    """The statement that writes so many runs; each is added, or changed if it is there."""
+    changes = ", ".join(f"{column} = excluded.{column}" for column in _CHANGING)
+    # The last condition: should another process have given the same number to a run of its own.
+    return (
+        f"INSERT INTO runs {_values(RUN_COLUMNS, count)}"
+        f" ON CONFLICT (number) DO UPDATE SET {changes} WHERE id = excluded.id"
+    )
 
 
-WRITE_RUN: Final = (
-    f"INSERT INTO runs {_marks(RUN_COLUMNS)} ON CONFLICT (number) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in _CHANGING)
-    # Should another process have given the same number to a run of its own.
-    + " WHERE id = excluded.id"
-)
-WRITE_STEP: Final = f"INSERT OR REPLACE INTO steps {_marks(STEP_COLUMNS)}"
+@cache
+def write_steps(count: int) -> str:
+    """The statement that writes so many steps, in the place of older ones."""
+    return f"INSERT OR REPLACE INTO steps {_values(STEP_COLUMNS, count)}"
+
+
+def _values(columns: tuple[str, ...], count: int) -> str:
+    row = f"({', '.join('?' * len(columns))})"
+    return f"({', '.join(columns)}) VALUES {', '.join([row] * count)}"
+
+
 CUT_STEPS: Final = "DELETE FROM steps WHERE run = ? AND position >= ?"
 
 _LARGEST: Final = (1 << 63) - 1
 ENTRY: Final = "_DefaultWorkflow"
-_ROW_BYTES: Final = 300
+_RUN_BYTES: Final = 500
+_STEP_BYTES: Final = 50
 """About what a row takes beside its long texts, its places in the indexes included."""
 
 
@@ -125,7 +123,7 @@ class Sums:
         return self.prompt, self.completion, int(self.estimated), self.cost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunPlace:
     """What the log knows of a run beside what the run tells itself."""
 
@@ -135,6 +133,8 @@ class RunPlace:
     process: str
     first_token_ms: float | None
     steps_bytes: int
+    steps: str | None
+    """As :func:`steps_text` gives them; None when they have rows of their own."""
 
 
 def run_row(
@@ -143,7 +143,7 @@ def run_row(
     """``run`` is its ``to_dict()`` without steps. The row, and about how many bytes it takes."""
     context = to_json({key: run["context"][key] for key in _CONTEXT_KEYS})
     partial_text = _text(run["partialText"])
-    size = _ROW_BYTES + len(context) + len(partial_text)
+    size = _RUN_BYTES + len(context) + len(partial_text)
     row = (
         place.number,
         run["id"],
@@ -166,6 +166,7 @@ def run_row(
         _text(run["error"]),
         partial_text,
         context,
+        place.steps,
     )
     return row, size
 
@@ -178,44 +179,24 @@ _CONTEXT_KEYS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlace:
-    """What the log knows of a step beside what the step tells itself."""
-
-    run: int
-    position: int
-    started_at: float | None
-    model: str | None
+def step_row(number: int, position: int, step: StepRecord, shown: Mapping[str, Any]) -> Row:
+    """``shown`` is the step's ``to_dict()``, or what may be written of it."""
+    return number, position, step.started_at, step.model, to_json(shown)
 
 
-def step_row(step: Mapping[str, Any], place: StepPlace) -> tuple[Row, int]:
-    """``step`` is its ``to_dict()``. The row, and about how many bytes it takes."""
-    meta = step["meta"]
-    tokens = meta.get("tokens") or _NO_TOKENS
-    body = to_json(step)
-    row = (
-        place.run,
-        place.position,
-        step["nodeName"],
-        meta["module_type"],
-        _text(meta.get("title")),
-        place.started_at,
-        step["processingTimeMs"],
-        meta.get("firstTokenMs"),
-        meta.get("endpoint"),
-        place.model,
-        tokens["prompt"],
-        tokens["completion"],
-        tokens["estimated"],
-        step["cost"],
-        meta.get("childRunId"),
-        _text(meta.get("error")),
-        body,
-    )
-    return row, _ROW_BYTES + len(body)
+def steps_text(rows: Iterable[Row]) -> str:
+    """Rows of steps as one text, for a run that has them in its own row."""
+    return f"[{','.join(map(_step_text, rows))}]"
 
 
-_NO_TOKENS: Final[Mapping[str, Any]] = {"prompt": None, "completion": None, "estimated": None}
+def _step_text(row: Row) -> str:
+    _, _, started_at, model, body = row
+    return f"[{'null' if started_at is None else repr(started_at)},{to_json(model)},{body}]"
+
+
+def size_of_step(row: Row) -> int:
+    """About how many bytes it takes."""
+    return _STEP_BYTES + len(row[-1])
 
 
 def first_number(started_at: float) -> int:

@@ -1,14 +1,24 @@
 """One file of runs: what is written into it, and how it is read."""
 
+import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from Middleware.runs.migrations import MIGRATIONS
-from Middleware.runs.rows import CUT_STEPS, ENTRY, WRITE_RUN, WRITE_STEP, Row, called, first_number
+from Middleware.runs.rows import (
+    CUT_STEPS,
+    ENTRY,
+    Row,
+    called,
+    first_number,
+    write_runs,
+    write_steps,
+)
 from Middleware.storage.sqlite import (
     REFUSALS,
     DatabaseDamaged,
@@ -20,6 +30,7 @@ from Middleware.storage.sqlite import (
 
 FILE = "runs.sqlite"
 _READER_WAITS_SECONDS = 5.0
+_ROWS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
@@ -49,6 +60,14 @@ class Query:
     """A run's number."""
     owners: tuple[str, ...] | None = None
     """Whose; None is everybody's."""
+
+
+class StoredStep(NamedTuple):
+    started_at: float | None
+    """Seconds since 1970."""
+    model: str | None
+    step: dict[str, Any]
+    """As ``to_dict()`` gave it."""
 
 
 class Store:
@@ -107,19 +126,24 @@ class Store:
 
     def write(self, rows: Rows) -> int:
         """How many rows the database refused; all others are in it, or none when this raises."""
-        parts = ((CUT_STEPS, rows.cuts), (WRITE_RUN, rows.runs), (WRITE_STEP, rows.steps))
         try:
             with self.transaction() as connection:
-                for statement, values in parts:
-                    connection.executemany(statement, values)
+                connection.executemany(CUT_STEPS, rows.cuts)
+                _write_many(connection, write_runs, rows.runs)
+                _write_many(connection, write_steps, rows.steps)
         except RowRefused:
-            return self._write_one_by_one(parts)
+            return self._write_one_by_one(rows)
         return 0
 
     def _connect(self) -> sqlite3.Connection:
         return open_database(self.path, MIGRATIONS, wait_seconds=self._wait_seconds)
 
-    def _write_one_by_one(self, parts: Iterable[tuple[str, Sequence[Row]]]) -> int:
+    def _write_one_by_one(self, rows: Rows) -> int:
+        parts: tuple[tuple[str, Sequence[Row]], ...] = (
+            (CUT_STEPS, rows.cuts),
+            (write_runs(1), rows.runs),
+            (write_steps(1), rows.steps),
+        )
         refused = 0
         with self.transaction() as connection:
             for statement, values in parts:
@@ -156,7 +180,7 @@ class Reader:
     def _newest(self, query: Query, owner: str | None) -> Sequence[Mapping[str, Any]]:
         conditions: list[tuple[str, Any]] = [
             ("owner = ?", owner),
-            ("status = ?", query.status),
+            (_status_condition(query.status), query.status),
             ("number >= ?", None if query.since is None else first_number(query.since)),
             ("number < ?", query.before),
         ]
@@ -184,22 +208,32 @@ class Reader:
         )
         return [str(row[0]) for row in found]
 
-    def tree(self, root: int) -> list[Mapping[str, Any]]:
+    def tree(self, user: str, root: int) -> list[Mapping[str, Any]]:
         """All runs of a tree, parents before their children."""
         return self._connection.execute(
-            "SELECT * FROM runs WHERE root = ? ORDER BY number", (root,)
+            "SELECT * FROM runs WHERE user = ? AND root = ? ORDER BY number", (user, root)
         ).fetchall()
 
-    def steps(self, number: int) -> list[Mapping[str, Any]]:
-        return self._connection.execute(
-            "SELECT * FROM steps WHERE run = ? ORDER BY position", (number,)
-        ).fetchall()
+    def steps(self, run: Mapping[str, Any]) -> list[StoredStep]:
+        """Of a row of a run."""
+        if run["steps"] is not None:
+            return [StoredStep(*one) for one in json.loads(run["steps"])]
+        rows = self._connection.execute(
+            "SELECT started_at, model, body FROM steps WHERE run = ? ORDER BY position",
+            (run["number"],),
+        )
+        return [StoredStep(row[0], row[1], json.loads(row[2])) for row in rows]
 
 
 _Conditions = tuple[list[str], list[str]]
 """And their values."""
 
 _STARTED_BY_NO_RUN: _Conditions = (["parent_id IS NULL"], [])
+
+
+def _status_condition(status: str | None) -> str:
+    """So that the index is found, which leaves the usual out."""
+    return "status = ?" if status == "succeeded" else "status = ? AND status <> 'succeeded'"
 
 
 def _of_workflow(given: str) -> _Conditions:
@@ -216,6 +250,19 @@ LISTED = (
     "number, id, parent_id, workflow, folder, door, user, status, started_at, duration_ms,"
     " prompt_tokens, completion_tokens, estimated, cost, error"
 )
+
+
+def _write_many(
+    connection: sqlite3.Connection, statement: Callable[[int], str], rows: Sequence[Row]
+) -> None:
+    """Several rows in one statement: for each statement the interpreter is given away and has to
+    be waited for again, and so have those who answer clients meanwhile.
+    """
+    end = len(rows) - len(rows) % _ROWS_AT_ONCE
+    for start in range(0, end, _ROWS_AT_ONCE):
+        values = tuple(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE]))
+        connection.execute(statement(_ROWS_AT_ONCE), values)
+    connection.executemany(statement(1), rows[end:])
 
 
 @contextmanager

@@ -8,13 +8,15 @@ from Middleware.runs.metrics import Metrics, workflow_label
 from Middleware.runs.recorder import RunRecord, StepRecord
 from Middleware.runs.redaction import redacted_run, redacted_step
 from Middleware.runs.rows import (
+    Row,
     RunPlace,
-    StepPlace,
     Sums,
     first_number,
     owner_of,
     run_row,
+    size_of_step,
     step_row,
+    steps_text,
 )
 from Middleware.runs.store import Rows
 
@@ -37,6 +39,8 @@ class Tracked:
     """The steps that have rows, in their order."""
     sizes: list[int] = field(default_factory=list)
     """Of these rows, in bytes."""
+    has_step_rows: bool = False
+    """Whether steps have rows of their own, or had."""
     measured: set[int] = field(default_factory=set)
     """Steps that the metrics know, by identity: they are alive as long as their run."""
     node: str | None = None
@@ -100,9 +104,11 @@ class Tracking:
             if rows is not None:
                 rows.cuts.append((tracked.number, start))
             del tracked.sizes[start:]
-        for position in range(start, len(steps)):
-            size = self._add_step(tracked, told, steps[position], position, rows)
-            tracked.sizes.append(size)
+        new = [
+            self._step_row(tracked, told, steps[position], position)
+            for position in range(start, len(steps))
+        ]
+        tracked.sizes.extend(map(size_of_step, new))
         tracked.written, tracked.node = steps, run.current_node
         sums = Sums()
         sums.add_tokens(told["tokens"], told["cost"])
@@ -111,6 +117,10 @@ class Tracking:
             self._end(tracked, told, sums)
         if rows is None:
             return
+        inside = finished and not tracked.has_step_rows
+        if not inside and new:
+            tracked.has_step_rows = True
+            rows.steps.extend(new)
         place = RunPlace(
             number=tracked.number,
             root=tracked.root,
@@ -118,38 +128,23 @@ class Tracking:
             process=self._process,
             first_token_ms=run.first_token_ms,
             steps_bytes=sum(tracked.sizes),
+            steps=steps_text(new) if inside else None,
         )
         shown = redacted_run(told) if run.private else told
         row, size = run_row(shown, place, run.started_at, sums)
         rows.runs.append(row)
-        rows.bytes += size
+        rows.bytes += size + sum(map(size_of_step, new))
 
-    def _add_step(
-        self,
-        tracked: Tracked,
-        told: dict[str, Any],
-        step: StepRecord,
-        position: int,
-        rows: Rows | None,
-    ) -> int:
+    def _step_row(
+        self, tracked: Tracked, told: dict[str, Any], step: StepRecord, position: int
+    ) -> Row:
         shown = step.to_dict()
         if id(step) not in tracked.measured:
             tracked.measured.add(id(step))
             self._metrics.add_step(told["door"], workflow_label(told), shown)
-        if rows is None:
-            return 0
         if tracked.run.private:
             shown = redacted_step(shown)
-        place = StepPlace(
-            run=tracked.number,
-            position=position,
-            started_at=step.started_at,
-            model=step.model,
-        )
-        row, size = step_row(shown, place)
-        rows.steps.append(row)
-        rows.bytes += size
-        return size
+        return step_row(tracked.number, position, step, shown)
 
     def _end(self, tracked: Tracked, told: dict[str, Any], sums: Sums) -> None:
         if tracked.parent is not None:

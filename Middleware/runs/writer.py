@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 INTERVAL_SECONDS: Final = 0.25
 MOST_WAITING: Final = 8192
 """Starts and ends of runs that wait to be looked at. At more than this, runs are lost."""
-_RUNS_IN_ONE_GO: Final = 4
+_RUNS_IN_ONE_GO: Final = 16
 _PRUNE_ALL_SECONDS: Final = 600.0
 
 

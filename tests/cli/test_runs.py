@@ -47,12 +47,12 @@ def test_what_ran_in_the_terminal_is_listed_and_shown(command: Command) -> None:
     as_json = json.loads(command("runs", "--json", "--limit", "1").out)
     (newest,) = as_json["runs"]
     oldest = json.loads(command("runs", "--json", "--after", as_json["next"]).out)["runs"][0]
-    shown = command("runs", oldest["id"][:8])
+    shown = command("runs", oldest["id"][:12])
     failed = command("runs", newest["id"])
 
     head, first, second = listed.out.splitlines()
     assert head.split() == ["STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST"]
-    assert (newest["id"][:8] in first, " broken  " in first, " failed " in first) == (True,) * 3
+    assert (newest["id"][:12] in first, " broken  " in first, " failed " in first) == (True,) * 3
     assert (" assistant  " in second, " succeeded " in second) == (True,) * 2
     assert newest["door"] == "terminal"
     assert SECONDS.sub("T", "\n".join(shown.out.splitlines()[2:])) == (

@@ -79,7 +79,7 @@ def test_what_still_runs_and_what_belongs_to_others_stays(tmp_path: Path) -> Non
 def test_a_long_list_is_deleted_in_portions(tmp_path: Path) -> None:
     runs = [
         a_row("a", id=f"r{at}", number=first_number(1000 + at), root=first_number(1000 + at))
-        for at in range(500)
+        for at in range(1200)
     ]
     portions = 0
     with store_of(tmp_path, *runs) as store:

@@ -46,9 +46,7 @@ def a_step_row(run_id: str, position: int, **values: Any) -> Row:
         **dict.fromkeys(STEP_COLUMNS),
         "run": NUMBERS[run_id],
         "position": position,
-        "node": f"node_{position}",
-        "type": "Standard",
-        "body": "{}",
+        "body": f'{{"at": {position}}}',
         **values,
     }
     return tuple(row.values())
@@ -116,6 +114,7 @@ PLANS = [
     Listing("everything", {}, []),
     Listing("a page further on", {"before": 5}, []),
     Listing("a status", {"status": "failed"}, []),
+    Listing("a status nobody has", {"status": "cancelled"}, []),
     Listing("a workflow", {"workflow": "assistant"}, []),
     Listing("a folder and a workflow", {"workflow": "_shared/assistant"}, []),
     Listing("an owner", {"owners": ("a/",)}, []),
@@ -141,7 +140,7 @@ def test_a_row_that_comes_again_takes_the_place_of_the_old_one(tmp_path: Path) -
     with store_of(tmp_path, a_row("a", status="running"), steps=(a_step_row("a", 0),)) as store:
         again = Rows(
             runs=[a_row("a", status="failed", error="no", workflow="other")],
-            steps=[a_step_row("a", 1, node="second")],
+            steps=[a_step_row("a", 1, body='{"at": "end"}')],
             cuts=[(NUMBERS["a"], 1)],
         )
         store.write(again)
@@ -149,13 +148,13 @@ def test_a_row_that_comes_again_takes_the_place_of_the_old_one(tmp_path: Path) -
         with reading(store.path) as reader:
             assert reader is not None
             run = reader.find("a")
-            steps = [row["node"] for row in reader.steps(NUMBERS["a"])]
+            assert run is not None
+            steps = [stored.step for stored in reader.steps(run)]
 
-    assert run is not None
     assert (run["status"], run["error"]) == ("failed", "no")
     # What a run is does not change.
     assert run["workflow"] == "w"
-    assert steps == ["node_0", "second"]
+    assert steps == [{"at": 0}, {"at": "end"}]
 
 
 def test_a_row_that_cannot_be_stored_does_not_take_the_others_with_it(tmp_path: Path) -> None:
@@ -165,6 +164,19 @@ def test_a_row_that_cannot_be_stored_does_not_take_the_others_with_it(tmp_path: 
 
         assert refused == 2
         assert newest(tmp_path) == ["a"]
+
+
+def test_many_rows_are_written_in_few_statements_and_none_is_lost(tmp_path: Path) -> None:
+    def numbered(at: int, **values: Any) -> Row:
+        number = first_number(float(at))
+        return a_row("a", id=f"r{at}", number=number, root=number, **values)
+
+    rows = [numbered(at) for at in range(1, 41)]
+    rows[20] = numbered(21, prompt_tokens=10**30)
+    with store_of(tmp_path, *(numbered(at) for at in range(101, 141))) as store:
+        assert store.write(Rows(runs=rows)) == 1
+
+        assert len(newest(tmp_path, limit=500)) == 79
 
 
 def test_a_run_of_another_process_is_never_overwritten(tmp_path: Path) -> None:
