@@ -22,11 +22,8 @@ def front_end_id(environ: Mapping[str, Any]) -> str | None:
 
 def session_of(environ: Mapping[str, Any]) -> str | None:
     """What groups the runs of a coding agent. No conversation: several are told under one."""
-    for name in _SESSIONS:
-        found = environ.get(name)
-        if found:
-            return _text(found)
-    return None
+    found = (_text(environ.get(name)) for name in _SESSIONS)
+    return next(filter(None, found), None)
 
 
 def _text(value: str | None) -> str | None:

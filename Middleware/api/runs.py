@@ -78,6 +78,7 @@ def _query(caller: Caller | None) -> Query:
     return Query(
         workflow=given.get("workflow") or None,
         status=status,
+        session=given.get("session") or None,
         since=_moment(given.get("since") or None),
         limit=min(_number("limit", given.get("limit") or "50", least=1), _MOST_LISTED),
         before=_number("after", given["after"], least=0) if given.get("after") else None,

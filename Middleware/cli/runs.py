@@ -57,6 +57,7 @@ def _list(history: History, given: argparse.Namespace) -> None:
         Query(
             workflow=given.workflow,
             status=given.status,
+            session=given.session,
             since=given.since,
             limit=given.limit,
             before=given.after,
@@ -69,6 +70,9 @@ def _list(history: History, given: argparse.Namespace) -> None:
         print("There are no such runs.")
         return
     rows = [_HEAD, *(_row(run) for run in listed.runs)]
+    sessions = [shortened(run["session"] or "", 40) for run in listed.runs]
+    if any(sessions):
+        rows = [(*row, told) for row, told in zip(rows, ("SESSION", *sessions), strict=True)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -95,6 +99,8 @@ def _show(run: Record, *, as_json: bool) -> None:
         return
     print(f"run      {run['id']}")
     print(f"started  {_local(run['startedAt'])} by {run['user'] or '?'} through {run['door']}")
+    if run["session"]:
+        print(f"session  {run['session']}")
     for line in _story(run):
         print(line)
 
@@ -158,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     add("id", nargs="?", metavar="RUN", help="the id of a run, or its beginning")
     add("--workflow", metavar="NAME", help="only runs of this workflow, sub-workflows included")
     add("--status", choices=STATUSES, help="only runs that came to this")
+    add("--session", metavar="ID", help="only runs of this session of a coding agent")
     add("--since", type=_moment, metavar="TIME", help="only runs that began then or later")
     add("--limit", type=_limit, default=20, metavar="N", help="how many (20)")
     add("--after", type=int, metavar="N", help="go on where a list ended")

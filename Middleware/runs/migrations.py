@@ -68,4 +68,11 @@ def m0001_initial(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: Sequence[Migration] = (m0001_initial,)
+def m0002_sessions(connection: sqlite3.Connection) -> None:
+    """Coding agents name their sessions."""
+    connection.execute("ALTER TABLE runs ADD COLUMN session TEXT")
+    # Most runs have none.
+    connection.execute("CREATE INDEX runs_by_session ON runs (session) WHERE session IS NOT NULL")
+
+
+MIGRATIONS: Sequence[Migration] = (m0001_initial, m0002_sessions)

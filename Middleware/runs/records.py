@@ -20,6 +20,7 @@ def summary(row: Row) -> Record:
         "folder": row["folder"],
         "door": row["door"],
         "user": row["user"],
+        "session": row["session"],
         "status": row["status"],
         "startedAt": iso(row["started_at"]),
         "durationMs": row["duration_ms"],

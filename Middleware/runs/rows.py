@@ -39,6 +39,7 @@ RUN_COLUMNS: Final = (
     "partial_text",
     "context",
     "steps",
+    "session",
 )
 _CHANGING: Final = (
     "status",
@@ -167,6 +168,7 @@ def run_row(
         partial_text,
         context,
         place.steps,
+        _text(run["session"]),
     )
     return row, size
 

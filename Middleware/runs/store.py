@@ -53,6 +53,8 @@ class Query:
     workflow: str | None = None
     """``assistant``, ``folder/name``, or the name of a file."""
     status: str | None = None
+    session: str | None = None
+    """Of a coding agent."""
     since: float | None = None
     """Seconds since 1970."""
     limit: int = 50
@@ -181,6 +183,7 @@ class Reader:
         conditions: list[tuple[str, Any]] = [
             ("owner = ?", owner),
             (_status_condition(query.status), query.status),
+            ("session = ?", query.session),
             ("number >= ?", None if query.since is None else first_number(query.since)),
             ("number < ?", query.before),
         ]
@@ -248,7 +251,7 @@ def _of_workflow(given: str) -> _Conditions:
 
 LISTED = (
     "number, id, parent_id, workflow, folder, door, user, status, started_at, duration_ms,"
-    " prompt_tokens, completion_tokens, estimated, cost, error"
+    " prompt_tokens, completion_tokens, estimated, cost, error, session"
 )
 
 

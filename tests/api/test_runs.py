@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.doors import CHAT
 from tests.fakes.headrace import Headrace, Tree, answers, calls, static, wait_until
 from tests.fakes.live_site import Client
 from tests.fakes.upstream import DONE, SILENCE, Pause, Upstream, delta, stream
@@ -46,6 +47,7 @@ def test_a_list_tells_of_each_run_what_decisions_promise(live: Headrace) -> None
         "folder",
         "door",
         "user",
+        "session",
         "status",
         "startedAt",
         "durationMs",
@@ -59,6 +61,25 @@ def test_a_list_tells_of_each_run_what_decisions_promise(live: Headrace) -> None
     assert newest["status"] == "failed"
     assert "node 'Second'" in newest["error"]
     assert newest["startedAt"] >= oldest["startedAt"]
+
+
+def test_the_runs_of_a_session_of_a_coding_agent_are_found_together(live: Headrace) -> None:
+    def ask(model: str, **headers: str) -> None:
+        assert CHAT.ask(live, model=model, stream=False, headers=headers).status == 200
+
+    ask("parent", x_claude_code_session_id="s-1")
+    ask("assistant")
+    ask("assistant", session_id=" ", thread_id="s-1")
+    ask("assistant", x_session_id="s-2")
+
+    of_s1 = listed(live, "?session=s-1")["runs"]
+    (child,) = listed(live, "?session=s-1&workflow=Child")["runs"]
+
+    assert [run["folder"] for run in of_s1] == ["_shared/assistant", "_shared/parent"]
+    assert child["session"] == "s-1"
+    assert [run["session"] for run in listed(live)["runs"]] == ["s-2", "s-1", None, "s-1"]
+    assert listed(live, "?session=nobody")["runs"] == []
+    assert listed(live, "?session=s-1&limit=1&after=0")["runs"] == []
 
 
 def test_lists_are_filtered_and_go_on_page_by_page(live: Headrace) -> None:

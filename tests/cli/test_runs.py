@@ -111,6 +111,22 @@ def test_a_run_that_a_crash_has_left_open_is_not_shown_as_running(
     assert " interrupted" in command("runs").out
 
 
+def test_the_runs_of_a_session_are_found(tree: Tree, command: Command) -> None:
+    file = tree.public / "SqlLiteDBs" / "runs.sqlite"
+    with run_log(tree.public, users={"tester": file}) as log:
+        log.finished()
+        run = log.finished(session="s-1")
+
+    head, first, second = command("runs").out.splitlines()
+    found = command("runs", "--session", "s-1").out.splitlines()
+    shown = command("runs", run.id)
+
+    assert (head.split()[-1], first.split()[-1], "s-1" in second) == ("SESSION", "s-1", False)
+    assert found == [head, first]
+    assert "session  s-1" in shown.out.splitlines()
+    assert command("runs", "--session", "s-2").out == "There are no such runs.\n"
+
+
 def test_wrong_use_is_told(
     tree: Tree, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:

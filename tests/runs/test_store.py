@@ -71,8 +71,8 @@ def newest(folder: Path, **query: Any) -> list[str]:
 RUNS = (
     a_row("a"),
     a_row("b", workflow="_DefaultWorkflow", folder="_shared/assistant", owner="alice/laptop"),
-    a_row("c", status="failed", error="no"),
-    a_row("d", parent_id="c", root=NUMBERS["c"], workflow="Child", folder="tester"),
+    a_row("c", status="failed", error="no", session="s-1"),
+    a_row("d", parent_id="c", root=NUMBERS["c"], workflow="Child", folder="tester", session="s-1"),
     a_row("e", status="running", owner="alice/"),
 )
 
@@ -89,6 +89,8 @@ LISTINGS = [
     Listing("a page", {"limit": 2}, ["e", "c"]),
     Listing("the page after it", {"limit": 2, "before": NUMBERS["c"]}, ["b", "a"]),
     Listing("a status", {"status": "failed"}, ["c"]),
+    Listing("a session", {"session": "s-1"}, ["c"]),
+    Listing("a sub-workflow of it", {"session": "s-1", "workflow": "Child"}, ["d"]),
     Listing("a time", {"since": 1001.0}, ["e", "c", "b"]),
     Listing("a shared workflow", {"workflow": "assistant"}, ["b"]),
     Listing("with its folder", {"workflow": "_shared/assistant"}, ["b"]),
@@ -115,6 +117,7 @@ PLANS = [
     Listing("a page further on", {"before": 5}, []),
     Listing("a status", {"status": "failed"}, []),
     Listing("a status nobody has", {"status": "cancelled"}, []),
+    Listing("a session", {"session": "s-1"}, []),
     Listing("a workflow", {"workflow": "assistant"}, []),
     Listing("a folder and a workflow", {"workflow": "_shared/assistant"}, []),
     Listing("an owner", {"owners": ("a/",)}, []),

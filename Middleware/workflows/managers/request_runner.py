@@ -179,6 +179,7 @@ class RequestRunner:
             config=config,
             backends=self._backends,
             request_id=info.request_id,
+            session=info.session,
             cancel=info.cancel,
             caller=info.caller,
             api_key=info.api_key,

@@ -72,6 +72,8 @@ class RequestScope:
     config: Snapshot
     backends: Backends
     request_id: str = ""
+    session: str | None = None
+    """Of the coding agent that asked; groups runs in the log."""
     cancel: CancelToken = field(default_factory=CancelToken)
     recorder: Recorder = field(default_factory=Silent)
     clock: Clock = field(default_factory=SystemClock)

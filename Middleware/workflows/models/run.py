@@ -21,6 +21,8 @@ class Run:
     user: str
     door: str = ""
     request_id: str = ""
+    session: str | None = None
+    """Of the coding agent that asked: its runs are found together (decisions §9)."""
     parent_id: str | None = None
     caller: Caller | None = None
     """Whose key came with the request; None where no keys are demanded."""
@@ -80,6 +82,7 @@ class Run:
             "id": self.id,
             "parentId": self.parent_id,
             "requestId": self.request_id,
+            "session": self.session,
             "workflow": self.workflow,
             "folder": self.folder,
             "door": self.door,

@@ -45,6 +45,7 @@ class WorkflowProcessor:
             user=scope.config.user.name,
             door=scope.door,
             request_id=scope.request_id,
+            session=scope.session,
             parent_id=scope.parent_run_id,
             caller=scope.caller,
             answers_client=scope.answers_client,
