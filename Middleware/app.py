@@ -42,6 +42,7 @@ from Middleware.conversations.workflow_runs import WorkflowRuns
 from Middleware.core.clock import Clock, SystemClock
 from Middleware.core.errors import ConfigError
 from Middleware.llm.backend import backend_types
+from Middleware.llm.check import check_models
 from Middleware.llm.pool import BackendPool
 from Middleware.runs.history import History
 from Middleware.runs.metrics import Metrics
@@ -277,7 +278,12 @@ def _close_all(*closings: Callable[[], None]) -> None:
 
 def check_everything(store: ConfigStore) -> list[Problem]:
     """What every `check.py` has to say about the whole tree."""
-    return [*check_files(store), *check_workflows(store), *check_profiles(store)]
+    return [
+        *check_files(store),
+        *check_models(store),
+        *check_workflows(store),
+        *check_profiles(store),
+    ]
 
 
 def _log_directory(options: ServerOptions, store: ConfigStore, user_wants: bool) -> Path | None:

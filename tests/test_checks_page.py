@@ -5,6 +5,7 @@ import re
 from Middleware.app import INSTALL
 from Middleware.config.check import CODES as FILE_CODES
 from Middleware.conversations.check import CODES as CONVERSATION_CODES
+from Middleware.llm.check import CODES as MODEL_CODES
 from Middleware.workflows.check import CODES as WORKFLOW_CODES
 
 SECTION = re.compile(r"^### (\w+)\n(.*?)(?=^### |\Z)", re.M | re.S)
@@ -14,7 +15,9 @@ SECTIONS: dict[str, str] = dict(
 
 
 def test_every_code_has_a_section_in_alphabetical_order() -> None:
-    assert list(SECTIONS) == sorted({*FILE_CODES, *WORKFLOW_CODES, *CONVERSATION_CODES})
+    codes = {*FILE_CODES, *MODEL_CODES, *WORKFLOW_CODES, *CONVERSATION_CODES}
+
+    assert list(SECTIONS) == sorted(codes)
 
 
 def test_every_section_says_what_why_what_to_do_and_shows_an_example() -> None:

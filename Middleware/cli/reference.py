@@ -23,6 +23,7 @@ from Middleware.config.models import (
     User,
 )
 from Middleware.conversations import check as conversation_check
+from Middleware.llm import check as llm_check
 from Middleware.llm.backend import backend_types
 from Middleware.llm.backends.scripted import ScriptedCall, ScriptedFailure, ScriptedRule
 from Middleware.llm.presets import CANONICAL_SAMPLERS
@@ -253,7 +254,8 @@ def _route_cells(route: ServedRoute) -> tuple[str, str, str, str]:
 
 
 def checks() -> str:
-    meanings = {**config_check.CODES, **workflow_check.CODES, **conversation_check.CODES}
+    checks = (config_check, llm_check, workflow_check, conversation_check)
+    meanings = {code: text for one in checks for code, text in one.CODES.items()}
     return "\n".join(
         [
             "# Codes of problems",

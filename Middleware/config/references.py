@@ -43,7 +43,7 @@ _REFERENCE_DEMANDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class Checked:
     """One file that refers to others."""
 
     store: ConfigStore
@@ -92,7 +92,7 @@ class _Checked:
 
 def user_problems(store: ConfigStore, file: str, user: User) -> Iterator[Problem]:
     """What a user file names that does not exist, and settings that do not go together."""
-    checked = _Checked(store, file)
+    checked = Checked(store, file)
     workflows = ((store.locations.workflows, user.workflow_folder),)
     yield from _routing_of_user(checked, user)
     for key, attribute in _USER_WORKFLOWS:
@@ -113,7 +113,7 @@ def user_problems(store: ConfigStore, file: str, user: User) -> Iterator[Problem
     yield from _foreign_paths(checked, user)
 
 
-def _routing_of_user(checked: _Checked, user: User) -> Iterator[Problem]:
+def _routing_of_user(checked: Checked, user: User) -> Iterator[Problem]:
     locations = checked.store.locations
     own = ((locations.workflows, user.workflow_folder),)
     if user.custom_workflow_override:
@@ -147,7 +147,7 @@ def _routing_of_user(checked: _Checked, user: User) -> Iterator[Problem]:
         yield checked.problem(key, message, remedy, code="incomplete", severity="error")
 
 
-def _folders_of_user(checked: _Checked, user: User) -> Iterator[Problem]:
+def _folders_of_user(checked: Checked, user: User) -> Iterator[Problem]:
     locations = checked.store.locations
     named = [("endpointConfigsSubDirectory", locations.configs / "Endpoints")]
     named += [("workflowConfigsSubDirectoryOverride", locations.workflows)]
@@ -172,7 +172,7 @@ def _folders_of_user(checked: _Checked, user: User) -> Iterator[Problem]:
             yield checked.problem(key, message, "Make it, or name another.", code="missing_folder")
 
 
-def _aliases(checked: _Checked, user: User) -> Iterator[Problem]:
+def _aliases(checked: Checked, user: User) -> Iterator[Problem]:
     if not user.model_aliases:
         return
     listing_of = checked.store.cache.listing_now
@@ -196,7 +196,7 @@ def _aliases(checked: _Checked, user: User) -> Iterator[Problem]:
         )
 
 
-def _foreign_paths(checked: _Checked, user: User) -> Iterator[Problem]:
+def _foreign_paths(checked: Checked, user: User) -> Iterator[Problem]:
     if os.name == "nt":
         return
     texts = {
@@ -213,11 +213,11 @@ def _foreign_paths(checked: _Checked, user: User) -> Iterator[Problem]:
 
 def endpoint_problems(store: ConfigStore, path: Path, endpoint: Endpoint) -> Iterator[Problem]:
     """What an endpoint file names that does not exist, and settings without effect."""
-    checked = _Checked(store, store.locations.show(path))
+    checked = Checked(store, store.locations.show(path))
     configs = store.locations.configs
     name = endpoint.api_type_config_file_name
     yield from checked.refers("apiTypeConfigFileName", name, ((configs / "ApiTypes", ""),))
-    api_type = _api_type(store, name)
+    api_type = api_type_of(store, name)
     if api_type is not None:
         if not endpoint.endpoint and api_type.type not in _NO_SERVER_TYPES:
             remedy = "Write the address of the model server, like http://127.0.0.1:8080."
@@ -232,9 +232,6 @@ def endpoint_problems(store: ConfigStore, path: Path, endpoint: Endpoint) -> Ite
             )
         if endpoint.append_preset_name:
             yield from _appended(checked, endpoint.append_preset_name, api_type)
-    if endpoint.backup_endpoint_name:
-        siblings = ((path.parent, ""),)
-        yield from checked.refers("backupEndpointName", endpoint.backup_endpoint_name, siblings)
     if endpoint.remove_thinking and not (endpoint.start_think_tag and endpoint.end_think_tag):
         message = "This has no effect without `startThinkTag` and `endThinkTag`."
         yield checked.problem("removeThinking", message, "Add both tags.", code="incomplete")
@@ -245,7 +242,8 @@ def endpoint_problems(store: ConfigStore, path: Path, endpoint: Endpoint) -> Ite
         yield checked.problem(key, message, remedy, code="invalid_value")
 
 
-def _api_type(store: ConfigStore, name: str) -> ApiType | None:
+def api_type_of(store: ConfigStore, name: str) -> ApiType | None:
+    """The API type that an endpoint names; None where it is missing or broken."""
     try:
         place = Place(store.locations.configs / "ApiTypes", parts_of(name))
         found = find(store.cache.listing_now, place, exact=False)
@@ -255,7 +253,7 @@ def _api_type(store: ConfigStore, name: str) -> ApiType | None:
         return None
 
 
-def _appended(checked: _Checked, name: str, api_type: ApiType) -> Iterator[Problem]:
+def _appended(checked: Checked, name: str, api_type: ApiType) -> Iterator[Problem]:
     """Which folder counts depends on the user: somewhere is enough."""
     root = checked.store.locations.configs / "Presets"
     kind = api_type.preset_type
@@ -268,7 +266,7 @@ def routing_problems(
     store: ConfigStore, file: str, routing: RoutingFile, users: Iterable[User]
 ) -> Iterator[Problem]:
     """Workflows of categories that a user of this routing file does not have."""
-    checked = _Checked(store, file)
+    checked = Checked(store, file)
     for user in users:
         own = ((store.locations.workflows, user.workflow_folder),)
         for category, route in routing.categories.items():

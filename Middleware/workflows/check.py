@@ -13,6 +13,7 @@ from Middleware.config.paths import UnsafeName, parts_of
 from Middleware.config.problems import Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
+from Middleware.llm.check import fallback_problems, problems_of_use
 from Middleware.workflows.cycles import SubCall, cycles, is_certain
 from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.managers.workflow_parser import parse_workflow
@@ -282,6 +283,8 @@ def _models_named(
         )
         return
     yield from _other_case(file, f"{place}.endpointName", name, endpoint.name)
+    yield from problems_of_use(config, endpoint, api_type, file, f"{place}.endpointName")
+    yield from fallback_problems(config, node.options.get("fallbackEndpoints"), file, place)
     preset = resolved(node.options.get("preset"))
     try:
         config.preset(endpoint, api_type, preset)

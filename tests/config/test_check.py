@@ -219,11 +219,6 @@ CASES = [
         [],
     ),
     Case(
-        "backup missing",
-        {FAST: {**ENDPOINT, "backupEndpointName": "Slow"}},
-        [error("missing_reference", FAST, "backupEndpointName")],
-    ),
-    Case(
         "thinking without tags",
         {FAST: {**ENDPOINT, "removeThinking": True, "startThinkTag": "<t>"}},
         [warning("incomplete", FAST, "removeThinking")],
