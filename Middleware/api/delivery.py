@@ -15,7 +15,7 @@ from Middleware.api.admission import ENVIRON_CALLER, presented_keys
 from Middleware.api.answers import Answer, AnswerFormat, Answers, Encoder
 from Middleware.api.background import Background, Task
 from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
-from Middleware.api.front_ends import front_end_id, session_of
+from Middleware.api.front_ends import front_end_id, is_told_in_stream, session_of
 from Middleware.api.gate import GatedAnswer, RequestGate, Slot
 from Middleware.api.headers import clean
 from Middleware.api.pulse import Pulse
@@ -137,6 +137,7 @@ class Delivery:
             format=written,
             encoder=_encoder(asked, written, active, answer),
             unsent_bytes=_unsent_bytes(request.environ.get(_CLIENT_GONE)),
+            is_told_in_stream=partial(is_told_in_stream, request.environ),
             on_end=partial(self._end, work, answer),
         )
         return StreamedResponse(parts)

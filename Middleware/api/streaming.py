@@ -69,6 +69,9 @@ class Streaming:
     encoder: Encoder
     unsent_bytes: Callable[[], int] | None
     """Bytes that wait for the client to read, where the server tells."""
+    is_told_in_stream: Callable[[int], bool]
+    """Whether this client learns of a failure with this status by the failure frame of a stream,
+    even as its first one."""
     on_end: Callable[[bool], None]
     """Called once when the answer has ended: True when it is complete. Must release ``active``:
     then the Pulse is not writing and never will again, so that what waitress sends afterwards
@@ -172,7 +175,7 @@ class AnswerStream:
             log_failure(error, self._active.id)
         try:
             with self._active.lock:
-                if self._write is not None:
+                if self._write is not None or self._parts.is_told_in_stream(error.status):
                     self._send(self._encoder.failure(error))
                     return
                 body = self._parts.format.error_body(error)

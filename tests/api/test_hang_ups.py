@@ -294,6 +294,7 @@ def stream_of(
         format=written_as,
         encoder=written_as.encoder(asked, request_id="r1", model="m"),
         unsent_bytes=None,
+        is_told_in_stream=lambda status: False,
         on_end=on_end,
     )
     return AnswerStream(parts, lambda *_: written.append, [])

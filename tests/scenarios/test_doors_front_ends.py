@@ -1,13 +1,14 @@
 """What front ends do besides chatting: ids of their own, chores, tool requests, agent loops."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.doors import CHAT, DOORS, OLLAMA_CHAT, Door, every_door
+from tests.fakes.doors import CHAT, DOORS, OLLAMA_CHAT, RESPONSES, Door, every_door
 from tests.fakes.headrace import Tree, answers, static
-from tests.fakes.upstream import Upstream, chat
+from tests.fakes.upstream import CUT, Upstream, chat, refuses, whole
 
 CHAT_ID = {"x_openwebui_chat_id": "chat-7"}
 TITLE = (
@@ -215,3 +216,59 @@ def test_what_an_agent_repeats_is_told_once(tmp_path: Path) -> None:
 
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "user"]
     assert "4 times" in sent[2]["content"]
+
+
+# Codex repeats what fails
+
+CODEX = {
+    "accept": "text/event-stream",
+    "originator": "codex_exec",
+    "session_id": "01a22f7f-a70c-7ff1-bc27-79857b179312",
+    "user_agent": "codex_exec/0.171.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.171.0)",
+}
+"""Headers of Codex 0.171."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (refuses(500, "out of memory"), "invalid_prompt"),
+        (refuses(401, "out of memory"), "invalid_prompt"),
+        (refuses(404, "out of memory"), "invalid_prompt"),
+        (refuses(503, "out of memory"), "server_is_overloaded"),
+        (whole(b"<html>out of memory"), "invalid_prompt"),
+        ([CUT], "invalid_prompt"),
+    ],
+    ids=["500", "401", "404", "503", "nonsense", "cut"],
+)
+def test_codex_learns_of_a_failure_by_a_stream_which_it_does_not_ask_for_again(
+    answer: Any, code: str, tmp_path: Path
+) -> None:
+    """It took the status 502 for a reason to run the workflow 30 times."""
+    with Upstream(answer) as model:
+        tree = Tree(tmp_path).model("Main", model.url).workflow("assistant", [answers()])
+        with tree.serve() as live:
+            body = RESPONSES.body(stream=True)
+            told = live.ask("POST", RESPONSES.path, body, **CODEX)
+            others = live.ask("POST", RESPONSES.path, body)
+            waiting = live.ask("POST", RESPONSES.path, RESPONSES.body(stream=False), **CODEX)
+
+    assert told.status == 200
+    assert told.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(frame.partition("data: ")[2]) for frame in told.frames]
+    kinds = [event["type"] for event in events]
+    assert (kinds[0], kinds[-1]) == ("response.created", "response.failed")
+    error = events[-1]["response"]["error"]
+    assert error["code"] == code
+    assert error["message"] == others.json["error"]["message"]
+    assert others.status == waiting.status >= 404
+
+
+@pytest.mark.parametrize("status", [400, 429])
+def test_codex_gets_the_statuses_that_it_heeds(status: int, tmp_path: Path) -> None:
+    with Upstream(refuses(status, "no")) as model:
+        tree = Tree(tmp_path).model("Main", model.url).workflow("assistant", [answers()])
+        with tree.serve() as live:
+            told = live.ask("POST", RESPONSES.path, RESPONSES.body(stream=True), **CODEX)
+
+    assert told.status == status
