@@ -31,7 +31,7 @@ WORKFLOW_LAYERS = [
     {"handlers"},
     {"schema", "processors"},
     {"managers"},
-    {"cycles"},
+    {"cycles", "check_names"},
     {"check", "testing"},
 ]
 """Below ``workflows``: packages, and the modules that stand beside them."""

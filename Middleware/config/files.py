@@ -109,13 +109,17 @@ class Snapshot:
         return self._file(("Routing",), name, loaders.parse_routing)
 
     def structured_output(self, name: str) -> Mapping[str, Any]:
+        """A JSON Schema for answers, as its file has it."""
+        return self._load(self.structured_output_file(name), loaders.parse_structured_output)
+
+    def structured_output_file(self, name: str) -> Path:
         """In the user's sub-folder, then in ``StructuredOutputs/`` itself. Plain names only."""
         _require_plain(name, "StructuredOutputs")
         places = (
             self._place(("StructuredOutputs", self.user.structured_output_folder), name),
             self._place(("StructuredOutputs",), name),
         )
-        return self._load(self._find(places), loaders.parse_structured_output)
+        return self._find(places)
 
     def mcp_server(self, name: str) -> McpServer:
         """Plain names only: files in sub-folders are examples (config-files §16)."""
@@ -132,6 +136,10 @@ class Snapshot:
             # The memo keeps both objects alive, so that their ids stay theirs.
             known = self._pin(key, (self._choose(endpoint, api_type, name), endpoint, api_type))
         return cast(ChosenPreset, known[0])
+
+    def preset_file(self, api_type: ApiType, name: str) -> Path:
+        """The file that :meth:`preset` reads for a name: of an endpoint or of a preset."""
+        return self._preset_found(api_type, name)[0]
 
     def prices(self) -> Prices:
         """What models cost; the same object while the file is the same. A file that never was
@@ -280,6 +288,10 @@ class Snapshot:
     def _named(
         self, api_type: ApiType, name: str
     ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        path, samplers = self._preset_found(api_type, name)
+        return (samplers, None) if samplers else (None, self._load(path, loaders.parse_preset))
+
+    def _preset_found(self, api_type: ApiType, name: str) -> tuple[Path, Mapping[str, Any] | None]:
         """An endpoint of that name lends its samplers; otherwise it is a file of presets."""
         donors: tuple[Place, ...] = ()
         if is_plain_name(name):
@@ -291,10 +303,10 @@ class Snapshot:
             if donor is not None:
                 samplers = self._load(donor, loaders.parse_endpoint).preset_samplers
                 if samplers:
-                    return samplers, None
+                    return donor, samplers
             path = self._locate(presets, exact=exact, lost=lost)
             if path is not None:
-                return None, self._load(path, loaders.parse_preset)
+                return path, None
         raise missing(presets, self.listing, self.store.locations.show)
 
     def _locate(self, places: tuple[Place, ...], *, exact: bool, lost: bool) -> Path | None:

@@ -103,6 +103,7 @@ def user_problems(store: ConfigStore, file: str, user: User) -> Iterator[Problem
         templates = ((store.locations.configs / "PromptTemplates", ""),)
         key = "chatPromptTemplateName"
         yield from checked.refers(key, user.chat_prompt_template_name, templates, "warning")
+    yield from _chores(checked, user)
     yield from _folders_of_user(checked, user)
     yield from _aliases(checked, user)
     if user.dialect == "reference":
@@ -145,6 +146,20 @@ def _routing_of_user(checked: Checked, user: User) -> Iterator[Problem]:
         message = "This is empty although `routingConfig` is set."
         remedy = "Name the workflow that chooses a category."
         yield checked.problem(key, message, remedy, code="incomplete", severity="error")
+
+
+def _chores(checked: Checked, user: User) -> Iterator[Problem]:
+    """``choreWorkflow``: one of the user's own folder, else a shared one."""
+    name, root = user.chore_workflow, checked.store.locations.workflows
+    if not name:
+        return
+    own = tuple(checked.refers("choreWorkflow", name, ((root, user.workflow_folder),)))
+    if any(problem.severity == "error" for problem in own):
+        shared = ((root, f"{user.shared_folder}/{name}"),)
+        there = checked.refers("choreWorkflow", "_DefaultWorkflow", shared)
+        if all(problem.severity != "error" for problem in there):
+            return
+    yield from own
 
 
 def _folders_of_user(checked: Checked, user: User) -> Iterator[Problem]:

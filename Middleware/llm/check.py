@@ -84,21 +84,6 @@ def problems_of_use(
         )
 
 
-def fallback_problems(config: Snapshot, names: Any, file: str, place: str) -> Iterator[Problem]:
-    """The same for what a node names under ``fallbackEndpoints``."""
-    for index, name in enumerate(names if isinstance(names, list | tuple) else ()):
-        where = f"{place}.fallbackEndpoints[{index}]"
-        if not isinstance(name, str) or "{" in name:
-            continue
-        try:
-            endpoint = config.endpoint(name)
-            api_type = config.api_type(endpoint.api_type_config_file_name)
-        except ConfigError as error:
-            yield _problem("missing_endpoint", "error", file, where, error.message, "")
-        else:
-            yield from problems_of_use(config, endpoint, api_type, file, where)
-
-
 # API types
 
 

@@ -13,12 +13,12 @@ from Middleware.config.paths import UnsafeName, parts_of
 from Middleware.config.problems import Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
-from Middleware.llm.check import fallback_problems, problems_of_use
+from Middleware.workflows.check_names import Asker, named_problems, workflows_named
 from Middleware.workflows.cycles import SubCall, cycles, is_certain
+from Middleware.workflows.handlers.base.named_files import names_in
 from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Node, Workflow
-from Middleware.workflows.variables.early import resolve_early
 from Middleware.workflows.variables.known import (
     CATEGORY_MEANINGS,
     MEANINGS,
@@ -41,6 +41,8 @@ CODES = {
     "missing_workflow": "a node names a workflow that is not there",
     "missing_endpoint": "a node names an endpoint that is not there, or is broken",
     "missing_preset": "a node names a preset that is not there, or is broken",
+    "missing_mcp_server": "a node names an MCP server that is not there, or is broken",
+    "missing_schema": "a node names a JSON Schema that is not there, or is broken",
     "unknown_variable": "a {name} that nothing can fill in; it stays as text",
     "escaped_variable": "{{name}} in a file where that is the name in single braces, as text",
     "unknown_placeholder": "a {{name}} that nothing can fill in; it stays as text",
@@ -117,19 +119,11 @@ def _of_user(config: Snapshot) -> Iterator[Problem]:
 def _calls(config: Snapshot, workflow: Workflow, file: str) -> Iterator[SubCall]:
     """The workflows that a file names, as far as one can tell before it runs."""
     for node in workflow:
-        folder = node.options.get("workflowUserFolderOverride") or None
-        if isinstance(folder, str) and "{" in folder:
-            continue
-        for key, name in _workflow_names(node).items():
-            if not isinstance(name, str) or not name or "{" in name:
-                continue
-            try:
-                target = config.workflow_file(name, folder)
-            except ConfigError:
-                # Said where the names are looked at.
-                continue
-            place = f"nodes[{node.position - 1}].{key}"
-            yield SubCall(file, place, target, is_certain(workflow, node))
+        for named, target in workflows_named(config, node):
+            # One that is not there is said where the names are looked at.
+            if isinstance(target, Path):
+                place = f"nodes[{node.position - 1}].{named.key}"
+                yield SubCall(file, place, target, is_certain(workflow, node))
 
 
 def _alike(config: Snapshot, folder: str) -> Iterator[Problem]:
@@ -154,12 +148,13 @@ def _folders(config: Snapshot) -> Iterator[str]:
 def _folders_named(config: Snapshot, workflow: Workflow) -> Iterator[str]:
     """Where the workflows lie that this one names."""
     for node in workflow:
-        folder = node.options.get("workflowUserFolderOverride") or config.user.workflow_folder
-        if isinstance(folder, str) and "{" not in folder:
+        own = config.user.workflow_folder
+        folder = getattr(node.options, "workflow_user_folder_override", "") or own
+        if "{" not in folder:
             yield folder
-            for name in _workflow_names(node).values():
-                if isinstance(name, str) and "/" in name:
-                    yield f"{folder}/{name.rpartition('/')[0]}"
+            for named in names_in(node.options):
+                if named.kind == "workflow" and "/" in named.name:
+                    yield f"{folder}/{named.name.rpartition('/')[0]}"
 
 
 def _root(config: Snapshot, folder: str) -> Path | None:
@@ -188,42 +183,12 @@ def _references(config: Snapshot, workflow: Workflow, file: str) -> Iterator[Pro
         if node_types.find(node.type_name) is None:
             message = f"nodes of type {node.type_name!r} cannot be run by this version."
             yield _problem("later_node_type", file, f"{place}.type", message, severity="warning")
-        yield from _workflows_named(config, node, file, place)
+        asker = Asker(config, node.options, workflow.variables, file, f"{place}.")
+        yield from named_problems(asker, node)
         yield from _lost_overrides(config, node, file, place)
-        yield from _models_named(config, workflow, node, file, place)
         told_outputs = _outputs(workflow, node)
         for problem in _texts(node, known | told_outputs, _live_names(workflow), file, place):
             yield _explained(problem, workflow, node)
-
-
-def _workflows_named(config: Snapshot, node: Node, file: str, place: str) -> Iterator[Problem]:
-    folder = node.options.get("workflowUserFolderOverride") or None
-    if isinstance(folder, str) and "{" in folder:
-        return
-    for key, name in _workflow_names(node).items():
-        if not isinstance(name, str) or not name:
-            continue
-        try:
-            path = config.workflow_file(name, folder)
-        except ConfigError as error:
-            yield _problem("missing_workflow", file, f"{place}.{key}", error.message)
-        else:
-            yield from _other_case(file, f"{place}.{key}", name, path.stem)
-            failure = config.store.cache.file(path, parse_workflow).failure
-            yield from (one for one in failure if one.code == "no_nodes")
-
-
-def _workflow_names(node: Node) -> dict[str, Any]:
-    """Place in the node -> what is to be the name of a workflow."""
-    named: dict[str, Any] = {}
-    if node.options.get("workflowName"):
-        named["workflowName"] = node.options.get("workflowName")
-    if node.options.get("fileMemoryWorkflowName"):
-        named["fileMemoryWorkflowName"] = node.options.get("fileMemoryWorkflowName")
-    routes = node.options.get("conditionalWorkflows")
-    if isinstance(routes, Mapping):
-        named.update({f"conditionalWorkflows.{key}": name for key, name in routes.items()})
-    return named
 
 
 def _lost_overrides(config: Snapshot, node: Node, file: str, place: str) -> Iterator[Problem]:
@@ -259,44 +224,6 @@ def _has_route(node: Node, key: str) -> bool:
     routes = {str(name).strip().lower() for name, workflow in pairs if workflow}
     says_text = node.options.get("UseDefaultContentInsteadOfWorkflow") is not None
     return key in routes or ("default" in routes and not says_text)
-
-
-def _models_named(
-    config: Snapshot, workflow: Workflow, node: Node, file: str, place: str
-) -> Iterator[Problem]:
-    def resolved(text: Any) -> str | None:
-        if not isinstance(text, str) or not text:
-            return None
-        user = config.user.user_wide_workflow_variables
-        filled = resolve_early(text, workflow.variables, {}, user, {})
-        return None if "{" in filled else filled
-
-    name = resolved(node.options.get("endpointName"))
-    if name is None:
-        return
-    try:
-        endpoint = config.endpoint(name)
-        api_type = config.api_type(endpoint.api_type_config_file_name)
-    except ConfigError as error:
-        yield _problem(
-            "missing_endpoint", file, f"{place}.endpointName", error.message, severity="error"
-        )
-        return
-    yield from _other_case(file, f"{place}.endpointName", name, endpoint.name)
-    yield from problems_of_use(config, endpoint, api_type, file, f"{place}.endpointName")
-    yield from fallback_problems(config, node.options.get("fallbackEndpoints"), file, place)
-    preset = resolved(node.options.get("preset"))
-    try:
-        config.preset(endpoint, api_type, preset)
-    except ConfigError as error:
-        yield _problem("missing_preset", file, f"{place}.preset", error.message, severity="error")
-
-
-def _other_case(file: str, place: str, asked: str, found: str) -> Iterator[Problem]:
-    """A name that is found on any system, because nobody minds upper and lower case here."""
-    if asked.replace("\\", "/").rpartition("/")[2] != found:
-        message = f"It names {asked!r}; the file is called {found!r}."
-        yield _problem("name_case", file, place, message, f"Write {found!r}.", severity="warning")
 
 
 def _known_names(config: Snapshot, workflow: Workflow) -> frozenset[str]:

@@ -28,6 +28,16 @@ def chooses(**workflows: str) -> dict[str, Any]:
     return {**routes, "conditionalWorkflows": workflows}
 
 
+def chunks(workflow: str) -> dict[str, Any]:
+    cursor = {"id": "c", "cursorDirectory": "/tmp"}
+    return {"type": "ConversationChunkProcessor", "workflowName": workflow, **cursor}
+
+
+def searches(workflow: str) -> dict[str, Any]:
+    texts = {"ragTarget": "x", "ragType": "x", "endpointName": "Fast"}
+    return {"type": "SlowButQualityRAG", "fileMemoryWorkflowName": workflow, **texts}
+
+
 def problems_of(root: Path, **files: Any) -> list[Problem]:
     tree = Tree(root)
     tree.write("Users/bob.json", USER)
@@ -57,6 +67,18 @@ CIRCLES = [
         "a route may lead out of it",
         {"A": [chooses(a="B", default="C")], "B": [calls("A")], "C": [static()]},
         "B.json nodes[0].workflowName: A → B → A",
+        "warning",
+    ),
+    Circle(
+        "through blocks of a conversation",
+        {"A": [chunks("B")], "B": [calls("A")]},
+        "B.json nodes[0].workflowName: A → B → A",
+        "warning",
+    ),
+    Circle(
+        "through pieces of a text",
+        {"A": [searches("B")], "B": [searches("A")]},
+        "B.json nodes[0].fileMemoryWorkflowName: A → B → A",
         "warning",
     ),
     Circle(

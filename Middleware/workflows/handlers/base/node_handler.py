@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from Middleware.config.files import Snapshot
+from Middleware.config.user import User
+from Middleware.config.watched_file import Parse
 from Middleware.core.events import Event
 from Middleware.core.registry import Registry
 from Middleware.workflows.handlers.base.node_options import NodeOptions
@@ -16,6 +18,16 @@ from Middleware.workflows.models.workflow_context import WorkflowPayload
 OptionsT = TypeVar("OptionsT", bound=NodeOptions)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A file of the user, among the user's workflows, that says what a node type does."""
+
+    key: str
+    """Where the user's file names it."""
+    name: Callable[[User], str]
+    parse: Parse[Any]
 
 
 class NodeHandler(ABC):
@@ -28,6 +40,7 @@ class NodeHandler(ABC):
     others run at once."""
     changes_conversation: ClassVar[bool] = False
     """Whether nodes behind it may see other messages."""
+    settings_file: ClassVar[SettingsFile | None] = None
 
     def routes(self, options: Any) -> tuple[str, ...]:
         """The routes it may name, where its options tell."""

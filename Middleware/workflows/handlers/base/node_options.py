@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr
 
 from Middleware.config.models import LooseBool, Settings, Text
+from Middleware.workflows.handlers.base.named_files import EndpointName, Names, PresetName
 
 
 def _number_or_template(value: Any) -> Any:
@@ -62,9 +63,9 @@ class NodeOptions(Settings):
     """The older name of ``is_responder``, which wins where both are given."""
     jinja2: LooseBool = False
     """The node's texts are Jinja2 templates in place of texts with ``{name}``."""
-    endpoint_name: Text = ""
+    endpoint_name: EndpointName = ""
     """File of the endpoints folder: the model to call. May hold variables, as ``{Model}``."""
-    preset: Text = ""
+    preset: PresetName = ""
     """An endpoint whose ``presetSamplers`` to use, or a file of ``Presets/<presetType>/``. Without
     it: the ``presetSamplers`` of the node's own endpoint."""
     max_response_size_in_tokens: IntOrTemplate = 400
@@ -112,7 +113,7 @@ class NodeOptions(Settings):
     """What the node gives out when it fails, with ``onError: value``."""
     on_error_route: Text = "error"
     """Where to go on when the node fails, with ``onError: route``."""
-    fallback_endpoints: tuple[str, ...] = ()
+    fallback_endpoints: Annotated[tuple[str, ...], Names("endpoint")] = ()
     """Endpoints to try, in order, when the node's own fails."""
     timeout_seconds: float | None = Field(None, gt=0)
     """The longest that the node may take, all told; without it there is no limit."""

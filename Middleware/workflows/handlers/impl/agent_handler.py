@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -30,6 +30,7 @@ from Middleware.core.messages import Message
 from Middleware.core.tokens import estimate_all, estimate_tokens
 from Middleware.llm.backend import ModelRequest
 from Middleware.memory.agents import AgentMemoryError, AgentThreads, Thread
+from Middleware.workflows.handlers.base.named_files import Names
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.base.option_types import Seconds
@@ -56,11 +57,12 @@ class AgentOptions(NodeOptions):
     """
 
     system_prompt: Text = ""
+    """What the model is told before everything else; text with variables."""
     prompt: Text = ""
     """Empty: the text of the step before, or the question."""
     output_schema: dict[str, Any] | None = None
     """A JSON Schema that the answer has to fit; the answer becomes the step's data."""
-    mcp_servers: list[Text] = Field(default_factory=list)
+    mcp_servers: Annotated[list[Text], Names("mcp_server")] = Field(default_factory=list)
     """Names of files in ``MCPServers/``, without suffix. The model may call all their tools; a
     tool's errors go back to the model. Where two servers have a tool of the same name, it is
     offered as ``server__tool``. Needs a chat endpoint. Texts that come with a call of a tool are

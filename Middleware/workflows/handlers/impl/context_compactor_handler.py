@@ -24,7 +24,8 @@ from Middleware.memory.compaction import (
     windows,
 )
 from Middleware.storage.discussions import DiscussionFolder
-from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type
+from Middleware.workflows.handlers.base.named_files import EndpointName, PresetName
+from Middleware.workflows.handlers.base.node_handler import NodeHandler, SettingsFile, node_type
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.impl.model_calls import ask_with_texts, payload_of
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -60,9 +61,9 @@ class ContextCompactorOptions(NodeOptions):
 class CompactorSettings(Settings):
     """The settings file of ContextCompactor nodes."""
 
-    endpoint_name: Text = ""
+    endpoint_name: EndpointName = ""
     """File of the endpoints folder: the model that summarises. Must be there."""
-    preset: Text = ""
+    preset: PresetName = ""
     """As in nodes."""
     max_response_size_in_tokens: Whole = 750
     """The longest summary."""
@@ -75,11 +76,17 @@ class CompactorSettings(Settings):
     wilmer_context_estimation_level: Text = "conservative"
     """How far to trust the token estimate: raises both sizes."""
     old_section_system_prompt: Text = _SUMMARISER
+    """For the summary of the part in the middle."""
     old_section_prompt: Text = "[MESSAGES_TO_SUMMARIZE]"
+    """The same; ``[RECENT_MESSAGES]`` is what comes behind that part."""
     neutral_summary_system_prompt: Text = _SUMMARISER
+    """For a summary of what moves from the middle into the oldest part."""
     neutral_summary_prompt: Text = "[MESSAGES_TO_SUMMARIZE]"
+    """The same."""
     oldest_update_system_prompt: Text = _SUMMARISER
+    """For putting that summary and the one of the oldest part together."""
     oldest_update_prompt: Text = "[EXISTING_SUMMARY]\n\n[NEW_CONTENT]"
+    """The same."""
 
     def windows(self, messages: tuple[Message, ...]) -> Windows:
         return windows(
@@ -114,6 +121,12 @@ def parse_compactor_settings(raw: Any, source: Source) -> CompactorSettings:
 
 @node_type("ContextCompactor", options=ContextCompactorOptions)
 class ContextCompactorHandler(NodeHandler):
+    settings_file = SettingsFile(
+        "contextCompactorSettingsFile",
+        lambda user: user.context_compactor_settings_file,
+        parse_compactor_settings,
+    )
+
     def model_settings(self, config: Snapshot, discussion_id: str | None) -> Mapping[str, Any]:
         settings = _settings(config) if discussion_id else None
         if settings is None:

@@ -18,6 +18,7 @@ from Middleware.core.messages import Message
 from Middleware.memory.anchors import anchor_hash, messages_after
 from Middleware.memory.chunking import chunk_text
 from Middleware.storage.files import PathLocks, write_atomically
+from Middleware.workflows.handlers.base.named_files import WorkflowName
 from Middleware.workflows.handlers.base.node_handler import options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.impl.get_custom_file_handler import MISSING, read_custom_file
@@ -40,7 +41,7 @@ class ConversationChunkOptions(NodeOptions):
 
     id: Text = ""
     """Names the cursor file: letters, digits, ``_``, ``.`` and ``-``."""
-    workflow_name: Text = ""
+    workflow_name: WorkflowName = ""
     """Runs without tools; its messages are the block and ``{agent1Input}`` is the block's text."""
     workflow_user_folder_override: Text = ""
     """Folder below ``Workflows/``; empty: the user's own."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from Middleware.config.models import Text
 from Middleware.core.errors import ConfigError, WorkflowError
 from Middleware.tools.mcp import McpCall, McpFailed, call_tool
+from Middleware.workflows.handlers.base.named_files import McpServerName
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.base.option_types import Seconds
@@ -28,7 +29,7 @@ class MCPToolCallOptions(NodeOptions):
     failures.
     """
 
-    server: Text = Field(min_length=1)
+    server: McpServerName = Field(min_length=1)
     """Name of a file in ``MCPServers/``, without its suffix."""
     tool: Text = Field(min_length=1)
     """Name of the tool."""

@@ -10,6 +10,7 @@ from Middleware.core.errors import WorkflowError
 from Middleware.core.events import Reply
 from Middleware.memory.chunking import CHUNK_BREAK
 from Middleware.memory.stored import stored_memories, stored_summary
+from Middleware.workflows.handlers.base.named_files import WorkflowName
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import IntOrTemplate, NodeOptions
 from Middleware.workflows.handlers.impl.model_calls import ask_with_texts, payload_of
@@ -38,7 +39,7 @@ class SlowButQualityRAGOptions(NodeOptions):
     ``[Full_Memory_file]`` and ``[Chat_Summary]``, as `prompt` may."""
     prompt: Text = ""
     """Sent as the user message; without the conversation, images and tools."""
-    file_memory_workflow_name: Text = ""
+    file_memory_workflow_name: WorkflowName = ""
     """A workflow that does it instead, once for each piece; its inputs are the piece, the newest
     three memories, all memories and the summary."""
     chunks_per_memory: IntOrTemplate = 3

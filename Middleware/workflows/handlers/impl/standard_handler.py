@@ -7,6 +7,7 @@ from Middleware.config.models import LooseBool, Text
 from Middleware.core.errors import WorkflowError
 from Middleware.core.events import Event, Reply, collect, replay
 from Middleware.llm.backend import ModelRequest
+from Middleware.workflows.handlers.base.named_files import SchemaName
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import IntOrTemplate, NodeOptions
 from Middleware.workflows.handlers.impl.constrained_calls import (
@@ -48,7 +49,7 @@ class StandardOptions(NodeOptions):
     append_native_tool_exchange: LooseBool = False
     """With a ``prompt``: a tool call at the end of the conversation and its results are sent behind
     it as messages."""
-    structured_output_file: Text = ""
+    structured_output_file: SchemaName = ""
     """File of ``StructuredOutputs/``: a JSON Schema that the answer must follow. It is checked, and
     asked for once more where it does not fit."""
     merge_consecutive_assistant_messages: LooseBool = False

@@ -3,7 +3,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
@@ -11,6 +11,7 @@ from Middleware.config.models import FileModel, Text
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import ConfigError, WorkflowError
 from Middleware.core.events import Event, Reply
+from Middleware.workflows.handlers.base.named_files import Names
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.impl.conversation_chunks import (
@@ -41,7 +42,7 @@ class ScopedOptions(NodeOptions):
 class CustomWorkflowOptions(ScopedOptions):
     """Run another workflow and answer with its answer."""
 
-    workflow_name: str = Field(min_length=1)
+    workflow_name: Annotated[str, Names("workflow")] = Field(min_length=1)
     """File name of the workflow, without its suffix."""
     first_node_system_prompt_override: str | None = None
     """The system prompt for the first node of the sub-workflow that has a prompt."""
@@ -71,7 +72,9 @@ class ConditionalCustomWorkflowOptions(ScopedOptions):
 
     conditional_key: Text = ""
     """Text with variables that chooses the route; case and white space around it do not count."""
-    conditional_workflows: dict[str, Text] = Field(default_factory=dict)
+    conditional_workflows: Annotated[dict[str, Text], Names("workflow")] = Field(
+        default_factory=dict
+    )
     """Key -> workflow. ``default`` is for every other key."""
     use_default_content_instead_of_workflow: Any = Field(
         None, alias="UseDefaultContentInsteadOfWorkflow"
