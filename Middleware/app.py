@@ -23,6 +23,7 @@ from Middleware.api.errors import ErrorShapes
 from Middleware.api.gate import RequestGate
 from Middleware.api.health import health
 from Middleware.api.metrics import metrics_door
+from Middleware.api.openapi.door import openapi_door
 from Middleware.api.options import ServerOptions, logging_directory
 from Middleware.api.pulse import Pulse
 from Middleware.api.runs import runs_door
@@ -193,6 +194,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
                 workflows_door(parts.runner, parts.run_log, background),
                 metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
                 health(__version__, store.problems),
+                openapi_door(shapes, __version__),
             ),
             shapes=shapes,
             pulse=pulse,

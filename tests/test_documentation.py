@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from Middleware.api.openapi.document import OPERATIONS
+from tests.fakes.headrace import Tree, static
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
@@ -52,3 +55,11 @@ def test_every_picture_is_small() -> None:
     sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
 
     assert {name: size for name, size in sizes.items() if size > 200_000} == {}
+
+
+def test_every_route_is_described_for_programs_and_nothing_else_is(tmp_path: Path) -> None:
+    with Tree(tmp_path).workflow("assistant", [static("Hello")]).serve() as live:
+        served = {route.endpoint for route in live.site.routes()}
+
+    assert served - OPERATIONS.keys() == set(), "say in Middleware/api/openapi/ what they take"
+    assert OPERATIONS.keys() - served == set(), "these are no routes"

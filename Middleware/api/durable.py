@@ -56,6 +56,7 @@ def durable_door(conversations: Conversations, waits: Waits | None = None) -> Bl
 def _add_changes(door: Blueprint, conversations: Conversations) -> None:
     @door.post("/conversations")
     def start() -> Response:
+        """Begin a conversation that lasts."""
         from Middleware.conversations.inbox import Start
 
         body = _checked(parse_json_object(request.get_data()), _START_FIELDS)
@@ -106,10 +107,12 @@ def _add_changes(door: Blueprint, conversations: Conversations) -> None:
 
     @door.post("/conversations/<conversation_id>/signals/<name>")
     def to_conversation(conversation_id: str, name: str) -> Response:
+        """Send a signal to a conversation."""
         return signal(conversation_id, name, None)
 
     @door.post("/conversations/<conversation_id>/runs/<run_id>/signals/<name>")
     def to_run(conversation_id: str, run_id: str, name: str) -> Response:
+        """The same, to one of its generations only."""
         return signal(conversation_id, name, run_id)
 
 
@@ -118,28 +121,34 @@ def _add_views(door: Blueprint, conversations: Conversations, waits: Waits) -> N
 
     @door.get("/conversations/<conversation_id>")
     def describe(conversation_id: str) -> Response:
+        """One conversation."""
         return _found(conversations.reader.describe(conversation_id))
 
     @door.get("/conversations/<conversation_id>/status")
     def status(conversation_id: str) -> Response:
+        """How it stands; with `If-None-Match` and `Prefer: wait=30` once that has changed."""
         return changed_status(
             conversations, waits, conversation_id, _found_status(conversations, conversation_id)
         )
 
     @door.get("/conversations/<conversation_id>/runs/<run_id>/status")
     def run_status(conversation_id: str, run_id: str) -> Response:
+        """How one generation stands, or ended."""
         return _found(conversations.reader.status(conversation_id, run_id))
 
     @door.get("/conversations/<conversation_id>/records/<int:turn>")
     def record(conversation_id: str, turn: int) -> Response:
+        """What was decided and done in one turn."""
         return _found(conversations.reader.record(conversation_id, turn))
 
     @door.get("/conversations/<conversation_id>/export")
     def export(conversation_id: str) -> Response:
+        """Everything that is kept of it."""
         return _found(conversations.reader.export(conversation_id))
 
     @door.get("/conversations/<conversation_id>/events")
     def events(conversation_id: str) -> Response:
+        """What happens in it, as server-sent events; `Last-Event-ID` goes on behind one."""
         _found_status(conversations, conversation_id)
         return streams.open(conversation_id, request.headers.get("Last-Event-ID", ""))
 
@@ -153,6 +162,7 @@ def _add_lists(door: Blueprint, conversations: Conversations) -> None:
 
     @door.get("/conversations")
     def conversations_() -> Response:
+        """The conversations there are."""
         status = request.args.get("status")
         if status not in (None, "running", "completed", "failed"):
             raise MalformedRequest("status", "must be `running`, `completed` or `failed`")
@@ -162,18 +172,22 @@ def _add_lists(door: Blueprint, conversations: Conversations) -> None:
 
     @door.get("/conversations/<conversation_id>/signals")
     def signals(conversation_id: str) -> Response:
+        """The signals it was sent."""
         return _found(conversations.reader.signals(conversation_id, page()))
 
     @door.get("/conversations/<conversation_id>/signals/<signal_id>")
     def signal(conversation_id: str, signal_id: str) -> Response:
+        """What became of one signal."""
         return _found(conversations.reader.signal(conversation_id, signal_id))
 
     @door.get("/conversations/<conversation_id>/transcript")
     def transcript(conversation_id: str) -> Response:
+        """What was said, turn by turn."""
         return _found(conversations.reader.transcript(conversation_id, page()))
 
     @door.get("/conversations/<conversation_id>/history")
     def history(conversation_id: str) -> Response:
+        """All that has happened in it."""
         run_id = request.args.get("run")
         return _found(conversations.reader.history(conversation_id, page(), run_id))
 
@@ -181,6 +195,7 @@ def _add_lists(door: Blueprint, conversations: Conversations) -> None:
 def _add_operator(door: Blueprint, conversations: Conversations) -> None:
     @door.post("/conversations/<conversation_id>/cancel")
     def cancel(conversation_id: str) -> Response:
+        """End it."""
         answer = conversations.cancel(conversation_id)
         if isinstance(answer, Refusal):
             return _refused(answer)
@@ -188,6 +203,7 @@ def _add_operator(door: Blueprint, conversations: Conversations) -> None:
 
     @door.post("/conversations/<conversation_id>/repair")
     def repair(conversation_id: str) -> Response:
+        """Look whether it is stuck, and get it going again."""
         outcome = conversations.repairer.repair(conversation_id, request.args.get("run"))
         if outcome is None:
             return _refused(Refusal(outcome="rejected_not_started"))
@@ -195,6 +211,7 @@ def _add_operator(door: Blueprint, conversations: Conversations) -> None:
 
     @door.post("/repair-pass")
     def repair_pass() -> Response:
+        """The same for all conversations."""
         return _json({"repaired": conversations.repairer.run()})
 
 

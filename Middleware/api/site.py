@@ -20,7 +20,9 @@ from Middleware.api.errors import (
 )
 from Middleware.api.headers import REQUEST_ID, Headers
 from Middleware.api.health import ENVIRON_STRANGER
+from Middleware.api.openapi.document import document_of
 from Middleware.api.pulse import Pulse
+from Middleware.api.served_routes import ServedRoute, routes_of
 from Middleware.core.errors import (
     ConfigError,
     InvalidKey,
@@ -44,17 +46,6 @@ class SiteParts:
     new_id: Callable[[], str]
     cors: tuple[str, ...] = ()
     max_body_bytes: int = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRoute:
-    """One thing that can be asked for."""
-
-    paths: tuple[str, ...]
-    """The first one is the usual."""
-    method: str
-    text: str
-    """What its view says of itself."""
 
 
 class Site:
@@ -93,18 +84,11 @@ class Site:
 
     def routes(self) -> list[ServedRoute]:
         """All there are, for the reference page."""
-        paths: dict[tuple[str, str], list[str]] = {}
-        for rule in self._flask.url_map.iter_rules():
-            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-                paths.setdefault((rule.endpoint, method), []).append(rule.rule)
-        return [
-            ServedRoute(
-                paths=tuple(sorted(alike, key=len, reverse=True)),
-                method=method,
-                text=self._flask.view_functions[endpoint].__doc__ or "",
-            )
-            for (endpoint, method), alike in paths.items()
-        ]
+        return routes_of(self._flask)
+
+    def document(self, version: str) -> dict[str, Any]:
+        """All of them for programs, as OpenAPI has it."""
+        return document_of(self._flask, self.shapes, version)
 
     def _allow_origin(self, environ: Environ, extra: Headers) -> bool:
         """Add the headers for the page's origin; True when it only asks whether it may."""

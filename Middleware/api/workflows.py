@@ -46,6 +46,7 @@ def workflows_door(
 
     @door.post("/<path:workflow>/test")
     def test(workflow: str) -> Response:
+        """Run a workflow and stream what happens in it; leaving stops it."""
         asked = _checked(parse_json_object(request.environ["wsgi.input"].read()))
         caller = request.environ.get(ENVIRON_CALLER)
         info = RequestInfo(

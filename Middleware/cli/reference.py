@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from Middleware.api.options import ServerOptions, build_parser
-from Middleware.api.site import ServedRoute
+from Middleware.api.served_routes import ServedRoute
 from Middleware.app import create_app
+from Middleware.cli.route_fields import fields_of_routes
 from Middleware.cli.tables import model_tables, option_tables, rows_of, table
 from Middleware.config import check as config_check
 from Middleware.config.descriptions import class_paragraphs, class_text, plain_text
@@ -236,14 +237,26 @@ def variables() -> str:
 def routes() -> str:
     app = create_app(ServerOptions())
     found = sorted(app.site.routes(), key=lambda route: (route.paths[0], route.method))
+    fields = fields_of_routes(app.site.document(""))
     app.close()
     return "\n".join(
         [
             "# Routes",
             "",
-            "What can be asked for. A slash at the end makes no difference.",
+            "What can be asked for. A slash at the end makes no difference. `GET /openapi.json`",
+            "says the same, and what is answered, to programs, as an OpenAPI 3.1 document. It asks",
+            "for a key where keys are demanded.",
             "",
             table(("Method", "Path", "Also", "What"), map(_route_cells, found)),
+            "## Fields",
+            "",
+            "What may be posted, as JSON. null is the same as leaving a field out. A field is",
+            "*used* by the server; *passed on* to the model of the answering node, where",
+            "[`honourRequestParameters`](../configuration.md#what-a-request-may-change) allows it;",
+            "or *ignored*. What was not used is named in the header `X-Headrace-Ignored`; so are",
+            "fields that are not listed here. [Doors](../doors.md) tells more.",
+            "",
+            fields,
         ]
     )
 

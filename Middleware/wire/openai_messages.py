@@ -10,7 +10,7 @@ from Middleware.wire.bodies import BadJson, checked_json, write_json
 ROLES: Final = frozenset(
     ("system", "developer", "user", "assistant", "tool", "function", "systemMes")
 )
-_NEED_CONTENT: Final = frozenset(("system", "developer", "user", "systemMes"))
+NEED_CONTENT: Final = frozenset(("system", "developer", "user", "systemMes"))
 """Roles whose messages must have the key ``content``, though it may be null (decisions §6)."""
 
 _TEXT_KEYS: Final = {
@@ -19,7 +19,7 @@ _TEXT_KEYS: Final = {
     "output_text": "text",
     "refusal": "refusal",
 }
-_NOT_REPLAYED: Final = frozenset(("thinking", "redacted_thinking", "reasoning"))
+NOT_REPLAYED: Final = frozenset(("thinking", "redacted_thinking", "reasoning"))
 """What a model thought in earlier turns is no part of what was said; backends do not want it."""
 
 
@@ -46,7 +46,7 @@ def _message(raw: Any, index: int) -> Message:
             return Message(role, content)
         images: tuple[str, ...] = ()
     else:
-        if content is None and role in _NEED_CONTENT and "content" not in raw:
+        if content is None and role in NEED_CONTENT and "content" not in raw:
             raise MalformedRequest(f"messages.{index}.content", "is missing")
         content, images = _content(content, f"messages.{index}.content")
     return Message(
@@ -91,7 +91,7 @@ def _part(part: Mapping[str, Any], place: str, texts: list[str], images: list[st
         image = _image(part, kind, place)
         if image:
             images.append(image)
-    elif not isinstance(kind, str) or kind not in _NOT_REPLAYED:
+    elif not isinstance(kind, str) or kind not in NOT_REPLAYED:
         raise MalformedRequest(
             f"{place}.type",
             "is missing" if kind is None else f"{kind!r} is not a kind of part that can be used",
