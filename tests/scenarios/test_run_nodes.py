@@ -368,6 +368,26 @@ def test_an_answer_that_never_fits_is_a_clear_error(tmp_path: Path) -> None:
     assert len(model.asked) == 2
 
 
+@pytest.mark.parametrize("reference", ["file:///etc/passwd", "#/$defs/none"])
+def test_a_schema_that_refers_to_what_is_not_in_it_is_a_clear_error(
+    reference: str, tmp_path: Path
+) -> None:
+    node = {"type": "Agent", "endpointName": "Main", "outputSchema": {"$ref": reference}}
+    with (
+        Upstream(chat("{}")) as model,
+        Tree(tmp_path).workflow("w", [node]).model("Main", model.url).serve() as live,
+    ):
+        received = live.chat(model="w")
+
+    assert received.status == 400
+    message = received.json["error"]["message"]
+    shown = reference.removeprefix("#")
+    assert message.endswith(
+        f"outputSchema cannot be used: it refers to {shown}, which is not in it."
+    )
+    assert len(model.asked) == 1
+
+
 def test_a_schema_that_is_none_is_refused_when_the_file_is_read(tmp_path: Path) -> None:
     node = {"type": "Agent", "endpointName": "Main", "outputSchema": {"type": "nonsense"}}
     with Tree(tmp_path).workflow("w", [node]).serve() as live:

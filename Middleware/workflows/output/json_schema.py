@@ -26,6 +26,8 @@ class Checked(NamedTuple):
     text: str
     """The JSON alone, where it was there."""
     problems: tuple[str, ...]
+    value: Any = None
+    """What the JSON says; None where there is none."""
 
 
 class SchemaCheck:
@@ -49,7 +51,7 @@ class SchemaCheck:
             value = json.loads(inner)
         except (ValueError, RecursionError) as error:
             return Checked(text, (f"it is no JSON ({error})",))
-        return Checked(inner, self.problems(value))
+        return Checked(inner, self.problems(value), value)
 
     def problems(self, value: Any) -> tuple[str, ...]:
         try:
@@ -62,6 +64,15 @@ class SchemaCheck:
             f"{'.'.join(map(str, error.absolute_path)) or 'the whole'}: {_short(error.message)}"
             for error in errors[:_SHOWN]
         )
+
+
+def complaint(problems: tuple[str, ...]) -> str:
+    """What a model is told whose answer does not fit."""
+    told = "\n".join(f"- {problem}" for problem in problems)
+    return (
+        f"That does not fit the required JSON Schema:\n{told}\n"
+        "Answer again with the corrected JSON and nothing else."
+    )
 
 
 def without_fence(text: str) -> str:

@@ -2,14 +2,12 @@
 in JSON.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import Field, field_validator
 
 from Middleware.config.models import Text
@@ -34,13 +32,14 @@ from Middleware.workflows.handlers.base.named_files import Names
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.handlers.base.option_types import Seconds
-from Middleware.workflows.handlers.impl.agent_tools import ERRORS_SHOWN, Toolbox
+from Middleware.workflows.handlers.impl.agent_tools import Toolbox
 from Middleware.workflows.handlers.impl.model_prompt import prompt_of_messages
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.model_plan import ModelPlan
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 from Middleware.workflows.output.cleaning import clean
+from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck, complaint
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +77,15 @@ class AgentOptions(NodeOptions):
     def _is_a_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         if schema is not None:
             try:
-                Draft202012Validator.check_schema(schema)
-            except SchemaError as error:
-                raise ValueError(f"is no valid JSON Schema: {error.message}") from error
+                SchemaCheck(schema)
+            except NoSchema as error:
+                raise ValueError(f"is no valid JSON Schema: {error}") from error
         return schema
+
+    @cached_property
+    def check(self) -> SchemaCheck:
+        """What looks at answers where there is a schema."""
+        return SchemaCheck(self.output_schema or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +122,15 @@ class _Talk:
             reply = said.build()
             if not reply.tool_calls:
                 return
+            cleaned = collect(clean(replay(reply), self.plan.cleaning))
             if shown:
                 yield TextDelta("\n\n")
+            elif cleaned.reasoning:
+                # What was thought before a call is thought; only what was said there is dropped.
+                yield ReasoningDelta(f"{cleaned.reasoning}\n\n")
             usage = reply.usage or _estimated(messages, reply)
             earlier = usage if earlier is None else earlier + usage
-            text = collect(clean(replay(reply), self.plan.cleaning)).text
+            text = cleaned.text
             results = self.tools.run(reply.tool_calls)
             messages += [Message("assistant", text, tool_calls=reply.tool_calls), *results]
 
@@ -157,7 +165,7 @@ class AgentHandler(NodeHandler):
         talk = _talk(context, options)
         if options.output_schema is not None:
             with talk.tools:
-                return _answer_in_json(talk, options.output_schema)
+                return _answer_in_json(talk, options.output_schema, options.check)
         events = _remembered(talk, stream=context.stream)
         return events if context.stream else WorkflowPayload.of_reply(collect(events))
 
@@ -263,54 +271,31 @@ def _estimated(messages: Sequence[Message], reply: Reply) -> Usage:
     )
 
 
-def _answer_in_json(talk: _Talk, schema: Mapping[str, Any]) -> WorkflowPayload:
+def _answer_in_json(talk: _Talk, schema: Mapping[str, Any], check: SchemaCheck) -> WorkflowPayload:
     """The answer, checked; asked for once more with the mistakes, then given up."""
     messages = list(talk.messages)
     usage: Usage | None = None
-    problems: list[str] = []
+    problems: tuple[str, ...] = ()
     for _ in range(2):
-        reply = collect(talk.answer(messages, stream=False, schema=schema))
+        said = talk.answer(messages, stream=False, schema=schema)
+        # Thoughts between tags are no part of the JSON, and are kept beside it.
+        reply = collect(clean(said, talk.plan.cleaning))
         usage = reply.usage if usage is None or reply.usage is None else usage + reply.usage
-        data, problems = _checked(reply.text, schema)
-        if not problems:
+        try:
+            checked = check.check(reply.text)
+        except NoSchema as error:
+            raise WorkflowError(f"outputSchema cannot be used: {error}.") from error
+        if not checked.problems:
             talk.remember(reply.text)
-            return _payload(reply, data, usage)
-        messages += [
-            Message("assistant", reply.text),
-            Message(
-                "user",
-                "That does not fit the required JSON Schema:\n- "
-                + "\n- ".join(problems)
-                + "\nAnswer again with the corrected JSON and nothing else.",
-            ),
-        ]
+            return _payload(replace(reply, text=checked.text, usage=usage), checked.value)
+        problems = checked.problems
+        messages += [Message("assistant", reply.text), Message("user", complaint(problems))]
     raise WorkflowError(f"the answer does not fit outputSchema: {'; '.join(problems)}.")
 
 
-def _payload(reply: Reply, data: Any, usage: Usage | None) -> WorkflowPayload:
-    whole = replace(reply, usage=usage)
+def _payload(reply: Reply, data: Any) -> WorkflowPayload:
     shaped = WorkflowPayload.of(data)
-    return WorkflowPayload(shaped.content, shaped.data, reply=whole, value=shaped.value)
-
-
-def _checked(text: str, schema: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    try:
-        data = json.loads(_without_fence(text))
-    except ValueError as error:
-        return None, [f"it is no JSON ({error})"]
-    errors = sorted(Draft202012Validator(schema).iter_errors(data), key=lambda e: list(e.path))
-    return data, [
-        f"{'.'.join(map(str, error.path)) or 'the whole'}: {error.message}"
-        for error in errors[:ERRORS_SHOWN]
-    ]
-
-
-def _without_fence(text: str) -> str:
-    """Models like to put JSON into a Markdown block."""
-    stripped = text.strip()
-    if stripped.startswith("```") and stripped.endswith("```"):
-        return stripped[3:-3].removeprefix("json").removeprefix("JSON")
-    return stripped
+    return WorkflowPayload(shaped.content, shaped.data, reply=reply, value=shaped.value)
 
 
 def _schema_parameter(plan: ModelPlan, schema: Any) -> Mapping[str, Any]:

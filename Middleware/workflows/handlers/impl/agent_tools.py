@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-
 from Middleware.core.errors import MiddlewareError, WorkflowError
 from Middleware.core.messages import Message, ToolCall
 from Middleware.tools.mcp import McpFailed, McpSession, McpTool, open_session
@@ -21,8 +16,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
+from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck
 
-ERRORS_SHOWN = 5
 _NAME_LENGTH = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -178,18 +173,11 @@ def _arguments(call: ToolCall, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return arguments
 
 
-def misfits(data: Any, schema: Mapping[str, Any]) -> list[str]:
+def misfits(data: Any, schema: Mapping[str, Any]) -> Sequence[str]:
     """The first few reasons why ``data`` does not fit. A schema that is itself wrong, or that
     refers to others elsewhere, is left to the server that wrote it.
     """
     try:
-        Draft202012Validator.check_schema(schema)
-        # An empty registry: nothing is fetched because a schema names an address.
-        validator = Draft202012Validator(schema, registry=Registry())
-        errors = sorted(validator.iter_errors(data), key=lambda error: [*map(str, error.path)])
-    except (SchemaError, Unresolvable, re.error):
-        return []
-    return [
-        f"{'.'.join(map(str, error.path)) or 'the whole'}: {error.message}"
-        for error in errors[:ERRORS_SHOWN]
-    ]
+        return SchemaCheck(schema).problems(data)
+    except NoSchema:
+        return ()

@@ -16,7 +16,7 @@ from Middleware.llm.backend import ModelRequest
 from Middleware.wire.model_call import schema_of
 from Middleware.workflows.handlers.impl.model_prompt import Asking, honoured
 from Middleware.workflows.output.cleaning import clean
-from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck
+from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck, complaint
 from Middleware.workflows.prompts.templates import template_of
 from Middleware.workflows.prompts.text import continued
 from Middleware.workflows.prompts.tool_enforcement import Enforcement
@@ -106,10 +106,12 @@ def answer_in_json(asking: Asking, request: ModelRequest, wanted: WantedJson) ->
         reply = replace(reply, usage=usage)
         if reply.tool_calls:
             return reply
-        text = collect(clean(replay(reply), asking.plan.cleaning)).text
+        # Thoughts between tags are no part of the JSON, and are kept beside it.
+        reply = collect(clean(replay(reply), asking.plan.cleaning))
+        text = reply.text
         checked = _checked(wanted, text)
         if not checked.problems:
-            return reply if checked.text == text else replace(reply, text=checked.text)
+            return replace(reply, text=checked.text)
         problems = checked.problems
         if wanted.file is None and reply.finish_reason == "length":
             # The client is told the truth, as the model server itself would tell it.
@@ -119,7 +121,7 @@ def answer_in_json(asking: Asking, request: ModelRequest, wanted: WantedJson) ->
             asking.plan.endpoint.name,
             "; ".join(problems),
         )
-        request = _next_round(asking, request, text, _complaint(problems))
+        request = _next_round(asking, request, text, complaint(problems))
     place = f"`structuredOutputFile` {wanted.file!r}" if wanted.file else f"`{_CLIENT_FIELD}`"
     raise WorkflowError(f"the answer does not fit {place}: {'; '.join(problems)}.")
 
@@ -142,13 +144,13 @@ def answer_with_call(asking: Asking, request: ModelRequest, wanted: Enforcement)
     for attempt in range(2):
         reply = _ask(asking, replace(request, schema=wanted.schema, tools=(), tool_choice=None))
         usage = _sum(usage, reply.usage)
-        text = collect(clean(replay(reply), asking.plan.cleaning)).text
-        call = wanted.call_in(text)
+        cleaned = collect(clean(replay(reply), asking.plan.cleaning))
+        call = wanted.call_in(cleaned.text)
         if call is not None:
             identity = f"wilmer-{asking.scope.clock.new_id()}"
             made = ToolCall(id=identity, name=call.name, arguments=call.arguments)
             return Reply(
-                reasoning=reply.reasoning,
+                reasoning=cleaned.reasoning,
                 tool_calls=(made,),
                 finish_reason="tool_calls",
                 usage=usage,
@@ -174,14 +176,6 @@ def _next_round(asking: Asking, request: ModelRequest, said: str, words: str) ->
         return replace(request, prompt=continued(request.prompt, said, words, template))
     answered = (Message("assistant", said),) if said else ()
     return replace(request, messages=(*request.messages, *answered, Message("user", words)))
-
-
-def _complaint(problems: tuple[str, ...]) -> str:
-    told = "\n".join(f"- {problem}" for problem in problems)
-    return (
-        f"That does not fit the required JSON Schema:\n{told}\n"
-        "Answer again with the corrected JSON and nothing else."
-    )
 
 
 def _sum(before: Usage | None, now: Usage | None) -> Usage | None:

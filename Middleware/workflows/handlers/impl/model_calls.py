@@ -60,10 +60,14 @@ def ask_with_texts(context: ExecutionContext, system_prompt: str, prompt: str) -
 
 def payload_of(text: str, replies: Iterable[Reply]) -> WorkflowPayload:
     """The node's output, with what all its calls have used."""
-    usage = Usage()
+    usage, thoughts = Usage(), list[str]()
     for reply in replies:
         usage += reply.usage or Usage()
-    return WorkflowPayload(text, reply=Reply(text=text, usage=usage), value=text)
+        thoughts += [reply.reasoning] if reply.reasoning else []
+    reasoning = "\n\n".join(thoughts)
+    return WorkflowPayload(
+        text, reply=Reply(text=text, reasoning=reasoning, usage=usage), value=text
+    )
 
 
 def _cleaned(context: ExecutionContext, plan: ModelPlan, notes: StepNotes, reply: Reply) -> Reply:
