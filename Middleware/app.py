@@ -53,7 +53,9 @@ from Middleware.runs.run_log import RunLog
 from Middleware.runs.saving import close_interrupted_runs
 from Middleware.runs.spans import span_writer
 from Middleware.runs.writer import WriterParts
+from Middleware.storage.locks import SqliteLocks, WorkflowLocks
 from Middleware.storage.responses import ResponseStore
+from Middleware.storage.urls import is_postgres
 from Middleware.wire import anthropic_messages, ollama_chat, openai_chat
 from Middleware.workflows.check import check_workflows
 from Middleware.workflows.handlers import impl as impl
@@ -114,6 +116,7 @@ def build_parts(
         discussion_directory=options.discussion_directory,
         sqlite_directory=options.sqlite_directory,
         allow_inline_python=options.allow_inline_python,
+        workflow_locks=_locks(options),
     )
     server.start(store.snapshot(name) for name in store.user_names)
     run_log = build_run_log(store, server, clock)
@@ -127,6 +130,15 @@ def build_parts(
         clock=clock,
         server=server,
     )
+
+
+def _locks(options: ServerOptions) -> WorkflowLocks:
+    url = options.database
+    if url is None or not is_postgres(url):
+        return SqliteLocks()
+    from Middleware.storage.postgres_locks import PostgresLocks  # the driver takes time to load
+
+    return PostgresLocks(url)
 
 
 def build_run_log(store: ConfigStore, server: ServerParts, clock: Clock) -> RunLog:

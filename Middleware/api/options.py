@@ -107,7 +107,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="URL",
         type=_text,
-        help="not used yet: PostgreSQL in place of SQLite files",
+        help="postgresql://USER@HOST/NAME: kept there in place of SQLite files",
     )
 
 

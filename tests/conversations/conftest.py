@@ -1,6 +1,5 @@
 """Databases for the tests of conversations: a file each, or a database each of one cluster."""
 
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -11,23 +10,6 @@ import pytest
 from Middleware.conversations.database import Database
 from tests.fakes import postgres
 from tests.fakes.conversation_worker import Job, Outside, wait_for, worker
-
-
-@pytest.fixture(scope="session")
-def meeting_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of this test session know."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-@pytest.fixture(scope="session")
-def cluster(meeting_place: Path) -> Iterator[postgres.Cluster]:
-    if postgres.programs() is None:
-        if os.environ.get("HEADRACE_REQUIRE_POSTGRES"):
-            pytest.fail("PostgreSQL must be installed here: its tests are not to be skipped")
-        pytest.skip("no PostgreSQL on this machine; `apt-get install postgresql` brings it")
-    with postgres.shared_cluster(meeting_place) as shared:
-        yield shared
 
 
 def _prepare(url: str, folder: Path) -> None:

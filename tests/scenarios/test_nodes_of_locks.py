@@ -4,11 +4,14 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from Middleware.workflows.handlers.impl.workflow_lock_handler import NOTICE
-from tests.fakes.headrace import Headrace, Tree, wait_until
+from tests.fakes.headrace import Headrace, Tree, answers, wait_until
+from tests.fakes.own_process import OwnProcess, own_process
 from tests.fakes.strict_client import hear
+from tests.fakes.upstream import Pause, Upstream, reply, whole
 from tests.scenarios.modes import both_modes
 
 LOCK = {"type": "WorkflowLock", "workflowLockId": "memory"}
@@ -130,3 +133,56 @@ def test_a_lock_that_a_dead_process_has_left_is_free_after_a_start(tmp_path: Pat
 
     with tree.serve() as live:
         assert hear(live.chat(model="w")).said == ("the answer", "stop")
+
+
+def said(server: OwnProcess) -> str:
+    return str(server.chat(model="w").json["choices"][0]["message"]["content"])
+
+
+def test_servers_that_share_a_postgresql_share_its_locks(
+    tmp_path: Path, empty_postgres: str
+) -> None:
+    first = Tree(tmp_path / "first").workflow("w", [LOCK, answers()])
+    second = Tree(tmp_path / "second").workflow("w", [LOCK, SAYS])
+    working = Pause()
+    database = ("--database", empty_postgres)
+    with Upstream([working, *whole(reply("done"))]) as model:
+        first.model("Main", model.url)
+        with (
+            own_process(first.public, *database) as one,
+            own_process(second.public, *database) as other,
+            one.connect() as client,
+        ):
+            client.send_chat(model="w")
+            model.wait_for(1)
+            while_held = said(other)
+            working.set()
+            answer = client.receive().text
+            wait_until(lambda: said(other) == "the answer")
+
+    assert (while_held, answer) == (NOTICE, "done")
+    assert not [*tmp_path.rglob("WilmerDb*")]
+
+
+def test_what_a_killed_server_has_locked_is_free_once_another_starts(
+    tmp_path: Path, empty_postgres: str
+) -> None:
+    first = Tree(tmp_path / "first").workflow("w", [LOCK, answers()])
+    second = Tree(tmp_path / "second").workflow("w", [LOCK, SAYS])
+    database = ("--database", empty_postgres)
+    with Upstream([Pause()]) as model:
+        first.model("Main", model.url)
+        with own_process(first.public, *database) as one, one.connect() as client:
+            client.send_chat(model="w")
+            model.wait_for(1)
+            one.kill()
+    # The database has noticed that the killed one is gone, before the next one looks.
+    wait_until(lambda: not connected(empty_postgres))
+    with own_process(second.public, *database) as other:
+        assert said(other) == "the answer"
+
+
+def connected(url: str) -> int:
+    query = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+    with psycopg.connect(url) as connection:
+        return len(connection.execute(query + "pg_backend_pid()").fetchall())

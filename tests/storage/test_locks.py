@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.core.clock import SystemClock
-from Middleware.storage.locks import WorkflowLocks
+from Middleware.storage.locks import SqliteLocks, WorkflowLocks
 from tests.fakes.headrace import wait_until
 
 
@@ -31,7 +31,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def locks() -> Iterator[WorkflowLocks]:
-    made = WorkflowLocks(Clock())
+    made = SqliteLocks(Clock())
     yield made
     made.close()
 
@@ -39,7 +39,7 @@ def locks() -> Iterator[WorkflowLocks]:
 @pytest.fixture
 def others() -> Iterator[WorkflowLocks]:
     """Another process."""
-    made = WorkflowLocks(Clock())
+    made = SqliteLocks(Clock())
     yield made
     made.close()
 
@@ -119,8 +119,8 @@ def test_a_lock_is_taken_for_ten_minutes(
     locks: WorkflowLocks, others: WorkflowLocks, database: Path
 ) -> None:
     locks.acquire(database, "a", run="r1")
-    later = WorkflowLocks(Clock(1_800_000_000.0 + 599))
-    latest = WorkflowLocks(Clock(1_800_000_000.0 + 601))
+    later = SqliteLocks(Clock(1_800_000_000.0 + 599))
+    latest = SqliteLocks(Clock(1_800_000_000.0 + 601))
 
     assert later.acquire(database, "a", run="r2") is False
     assert latest.acquire(database, "a", run="r2") is True
@@ -129,7 +129,7 @@ def test_a_lock_is_taken_for_ten_minutes(
 
 def test_a_lock_is_renewed_while_its_run_works(database: Path) -> None:
     clock = Clock()
-    locks = WorkflowLocks(clock, renew_seconds=0.01)
+    locks = SqliteLocks(clock, renew_seconds=0.01)
     locks.acquire(database, "a", run="r1")
     clock.at += 599
 
@@ -145,7 +145,7 @@ def test_a_lock_is_renewed_while_its_run_works(database: Path) -> None:
 
 
 def test_one_of_many_gets_it(database: Path) -> None:
-    processes = [WorkflowLocks() for _ in range(8)]
+    processes = [SqliteLocks() for _ in range(8)]
     got: list[bool] = []
     start = threading.Barrier(8)
 
@@ -179,8 +179,8 @@ def test_a_server_that_starts_frees_what_the_dead_have_locked_and_nothing_else(
 def test_a_process_that_was_killed_is_dead(database: Path, locks: WorkflowLocks) -> None:
     code = (
         "import sys, os, signal; from pathlib import Path\n"
-        "from Middleware.storage.locks import WorkflowLocks\n"
-        "assert WorkflowLocks().acquire(Path(sys.argv[1]), 'a', run='r')\n"
+        "from Middleware.storage.locks import SqliteLocks\n"
+        "assert SqliteLocks().acquire(Path(sys.argv[1]), 'a', run='r')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(database)], check=False)
@@ -202,7 +202,7 @@ def test_without_a_database_nothing_is_locked(locks: WorkflowLocks, tmp_path: Pa
 
 
 def test_a_database_that_stays_busy_counts_as_a_lock_that_is_held(database: Path) -> None:
-    locks = WorkflowLocks(wait_seconds=0.01)
+    locks = SqliteLocks(wait_seconds=0.01)
     locks.acquire(database, "table", run="r0")
     writer = sqlite3.connect(database, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")

@@ -2,7 +2,8 @@
 
 A node needs the nodes whose outputs it names, directly or through a variable of its file, and
 everything that those need. Nodes with side effects keep their order among each other, and a node
-that changes the conversation is needed by all behind it.
+that changes the conversation, or that may end the run in front of what it protects, is needed by
+all behind it.
 """
 
 import json
@@ -30,7 +31,7 @@ def with_needs(nodes: Sequence[Node], variables: Mapping[str, Any]) -> tuple[Nod
             if before is not None:
                 direct.add(before)
             before = node.position
-        if node.handler.changes_conversation:
+        if node.handler.changes_conversation or node.handler.guards_what_follows:
             direct.update(needs)
             barrier.add(node.position)
         every = direct.union(*(needs.get(position, frozenset()) for position in direct))

@@ -1,6 +1,6 @@
 """What the server has beside its models and its files: where it keeps data, and its locks."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from Middleware.core.errors import ConfigError
 from Middleware.memory.agents import AgentThreads
 from Middleware.storage.discussions import DiscussionFolder, DiscussionKey, DiscussionRoot
 from Middleware.storage.files import PathLocks
-from Middleware.storage.locks import WorkflowLocks
+from Middleware.storage.locks import SqliteLocks, WorkflowLocks
 
 INSTALL = Path(__file__).resolve().parents[3]
 """The checkout: scripts and old data are looked for here too."""
@@ -26,7 +26,7 @@ class ServerParts:
     """``--UserLevelSqlLiteDirectory``; wins over the user's ``sqlLiteDirectory``."""
     allow_inline_python: bool = False
     """``--allow-inline-python``: code in workflow files may be run."""
-    workflow_locks: WorkflowLocks = field(default_factory=WorkflowLocks)
+    workflow_locks: WorkflowLocks = field(default_factory=SqliteLocks)
     path_locks: PathLocks = field(default_factory=PathLocks)
 
     def discussion(
@@ -72,10 +72,14 @@ class ServerParts:
                     return old
         return path
 
+    def lock_place(self, config: Snapshot) -> Hashable:
+        """Where the user's locks are: see :attr:`WorkflowLocks.shared`."""
+        return config.user.name if self.workflow_locks.shared else self.lock_database(config)
+
     def start(self, configs: Iterable[Snapshot]) -> None:
         """Before the first request, with the configuration of every user: what processes that
         are gone have locked becomes free."""
-        self.workflow_locks.clean_up([self.lock_database(config) for config in configs])
+        self.workflow_locks.clean_up([self.lock_place(config) for config in configs])
 
     def close(self) -> None:
         self.workflow_locks.close()

@@ -40,6 +40,8 @@ class NodeHandler(ABC):
     others run at once."""
     changes_conversation: ClassVar[bool] = False
     """Whether nodes behind it may see other messages."""
+    guards_what_follows: ClassVar[bool] = False
+    """Whether nodes behind it may begin only when it has run, where others run at once."""
     settings_file: ClassVar[SettingsFile | None] = None
 
     def routes(self, options: Any) -> tuple[str, ...]:

@@ -38,8 +38,7 @@ class WorkflowLockOptions(NodeOptions):
 
 @node_type("WorkflowLock", options=WorkflowLockOptions)
 class WorkflowLockHandler(NodeHandler):
-    # What it protects must not begin before it is taken, where nodes run at once.
-    changes_conversation = True
+    guards_what_follows = True
 
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, WorkflowLockOptions)
@@ -51,9 +50,9 @@ class WorkflowLockHandler(NodeHandler):
             # What belongs to a key is kept apart from all others (S52).
             name = f"{key_hash(scope.api_key)}:{name}"
         locks = scope.server.workflow_locks
-        database = scope.server.lock_database(scope.config)
+        place = scope.server.lock_place(scope.config)
         run, request = context.workflow_id, scope.request_id
-        if not locks.acquire(database, name, run=run, request=request):
+        if not locks.acquire(place, name, run=run, request=request):
             logger.info(
                 "the lock %r is held by another run, so this one ends run=%s",
                 options.workflow_lock_id,

@@ -1,0 +1,16 @@
+"""What ``--database`` may say. No driver is loaded to read it."""
+
+import re
+from typing import Final
+
+_POSTGRES: Final = re.compile(r"\A(postgres(?:ql)?)(?:\+\w+)?://")
+
+
+def is_postgres(url: str | None) -> bool:
+    """Whether it names a PostgreSQL; without one, and with ``sqlite:``, files are used."""
+    return url is not None and _POSTGRES.match(url) is not None
+
+
+def postgres_url(url: str) -> str:
+    """As PostgreSQL's own programs have it, without the name of a Python driver."""
+    return _POSTGRES.sub("postgresql://", url)
