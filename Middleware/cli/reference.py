@@ -80,7 +80,7 @@ def settings() -> str:
             "",
             "`Public/Configs/Endpoints/<name>.json`: one model on one server.",
             "",
-            model_tables(Endpoint, ["name"]),
+            model_tables(Endpoint, ["name", "file"]),
             "Names for `presetSamplers`: "
             f"{_listed(sorted((*CANONICAL_SAMPLERS, 'thinkingMode', 'chat_template_kwargs')))}.",
             "",

@@ -71,7 +71,8 @@ def parse_endpoint(raw: Any, source: Source) -> Endpoint:
         given["apiKey"] = with_variables(given["apiKey"], "apiKey", source)
     if isinstance(given.get("endpoint"), str):
         given["endpoint"] = given["endpoint"].strip()
-    endpoint = validated(Endpoint, {**given, "name": source.name}, source.file)
+    given |= {"name": source.name, "file": source.file}
+    endpoint = validated(Endpoint, given, source.file)
     if not endpoint.api_type_config_file_name:
         raise _broken(
             source,

@@ -1,6 +1,6 @@
 """Configuration files as frozen values. Field names are snake_case, keys on disk camelCase.
 
-``name`` of a value is not in the file: the loader adds it.
+``name`` of a value, and ``file`` of an endpoint, are not in the file: the loader adds them.
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,8 @@ class Endpoint(Settings):
 
     name: str = ""
     """The file's name without its suffix."""
+    file: str = ""
+    """Folder and file, as messages tell it. The loader adds it too."""
     endpoint: Text = Field("", repr=False)
     """Address of the model server: ``http://127.0.0.1:8080``, with or without ``/v1``."""
     api_type_config_file_name: Text = ""

@@ -27,8 +27,8 @@ from Middleware.config.prices import Prices
 Schema = dict[str, Any]
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-_OF_THE_LOADER: Final = "name"
-"""A field of the models of whole files that is not in the file."""
+_OF_THE_LOADER: Final = ("name", "file")
+"""Fields of the models of whole files that are not in the file."""
 
 
 def file_schemas() -> dict[str, Schema]:
@@ -134,7 +134,8 @@ def _taken_out(schema: Schema) -> Schema:
 
 def _of_file(model: type[BaseModel], title: str) -> Schema:
     schema = object_schema(model)
-    schema["properties"].pop(_OF_THE_LOADER)
+    for name in _OF_THE_LOADER:
+        schema["properties"].pop(name, None)
     return _headed(title, schema)
 
 

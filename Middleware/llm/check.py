@@ -198,7 +198,7 @@ class _Endpoints:
             first = circle.index(min(circle))
             names = [self._all[one][1].name for one in (*circle[first:], *circle[: first + 1])]
             yield _problem(
-                *("backup_cycle", "error", self._all[circle[first]][0], "backupEndpointName"),
+                *("backup_cycle", "warning", self._all[circle[first]][0], "backupEndpointName"),
                 f"The backups lead in a circle: {' → '.join(names)}.",
                 "Let the last one of the chain name none.",
             )
@@ -293,6 +293,9 @@ def _is_set(endpoint: Endpoint, field: str) -> bool:
     """Whether the file says something that the default does not."""
     default = Endpoint.model_fields[field].get_default(call_default_factory=True)
     value = getattr(endpoint, field)
+    if field == "retries" and not value:
+        # Which is what happens where it is not used.
+        return False
     return field in endpoint.model_fields_set and value != default and value not in ((), {}, "")
 
 

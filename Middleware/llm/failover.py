@@ -43,7 +43,7 @@ def backup_of(
 ) -> Backup | None:
     """Who stands in for ``failed``; None when it names nobody.
 
-    ``tried`` are the names of the endpoints that have failed before it. Raises ConfigError for
+    ``tried`` are the files of the endpoints that have failed before it. Raises ConfigError for
     a chain that leads back to one of them, and for a backup outside of the local network that
     does not say that it may be used.
     """
@@ -51,10 +51,10 @@ def backup_of(
     if not name:
         return None
     backup = config.endpoint(name)
-    if backup.name == failed.name or backup.name in tried:
+    if backup.file == failed.file or backup.file in tried:
         raise ConfigError(
             f"The backups of endpoint {failed.name!r} lead in a circle, back to {backup.name!r}.",
-            file=f"Endpoints/{failed.name}.json",
+            file=failed.file,
             where="backupEndpointName",
             remedy="Let the last one of the chain name none.",
         )
@@ -62,7 +62,7 @@ def backup_of(
         raise ConfigError(
             f"Endpoint {failed.name!r} has failed, and its backup {backup.name!r} lies outside of "
             "the local network.",
-            file=f"Endpoints/{backup.name}.json",
+            file=backup.file,
             where="allowRemoteBackup",
             remedy="Set it to true if conversations may be sent there.",
         )

@@ -70,7 +70,7 @@ class BackendPool:
             return backend
         raise ConfigError(
             f"Endpoint {endpoint.name!r} makes no vectors of texts.",
-            file=f"Endpoints/{endpoint.name}.json",
+            file=endpoint.file,
             where="apiTypeConfigFileName",
             remedy="Name an endpoint whose API type is one for embeddings.",
         )
@@ -110,13 +110,13 @@ class BackendPool:
         return cast(Backend, GuardedBackend(backend, endpoint.name, guards))
 
     def _gate_of(self, endpoint: Endpoint) -> Gate | None:
-        """Kept by name and size, so that an edit of the file frees nobody's slot."""
+        """Kept by file and size, so that an edit of the file frees nobody's slot."""
         slots = endpoint.max_concurrent_requests or self._slots
         if slots <= 0:
             return None
-        gate = self._gates.get(endpoint.name)
+        gate = self._gates.get(endpoint.file)
         if gate is None or gate.slots != slots:
-            gate = self._gates[endpoint.name] = Gate(slots, self._wait_seconds)
+            gate = self._gates[endpoint.file] = Gate(slots, self._wait_seconds)
         return gate
 
 

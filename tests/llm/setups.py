@@ -21,7 +21,13 @@ DEADLINE = 10.0
 def endpoint(url: str = "http://127.0.0.1:1", **keys: Any) -> Endpoint:
     """``keys`` are those of the file."""
     return Endpoint.model_validate(
-        {"name": "fast", "endpoint": url, "modelNameToSendToAPI": "m", **keys}
+        {
+            "name": "fast",
+            "file": "Endpoints/fast.json",
+            "endpoint": url,
+            "modelNameToSendToAPI": "m",
+            **keys,
+        }
     )
 
 

@@ -191,7 +191,7 @@ CASES = [
     Case(
         "an endpoint that is its own backup",
         {FAST: backup("Fast")},
-        [error("backup_cycle", FAST, "backupEndpointName")],
+        [warning("backup_cycle", FAST, "backupEndpointName")],
         "Fast → Fast.",
     ),
     Case(
@@ -205,13 +205,13 @@ CASES = [
         },
         [
             warning("name_case", FAST, "backupEndpointName"),
-            error("backup_cycle", "Endpoints/B.json", "backupEndpointName"),
+            warning("backup_cycle", "Endpoints/B.json", "backupEndpointName"),
         ],
     ),
     Case(
         "a circle in a folder",
         {"Endpoints/mine/A.json": backup("B"), "Endpoints/mine/B.json": backup("A")},
-        [error("backup_cycle", "Endpoints/mine/A.json", "backupEndpointName")],
+        [warning("backup_cycle", "Endpoints/mine/A.json", "backupEndpointName")],
         "A → B → A.",
         user={"endpointConfigsSubDirectory": "mine"},
     ),

@@ -99,12 +99,12 @@ def test_slots_outlive_an_edit_of_the_file() -> None:
     first = pool.get(types, named())
 
     assert pool.get(types, named()) is not first
-    assert pool._gates["fast"].slots == 3
-    gate = pool._gates["fast"]
+    assert pool._gates["Endpoints/fast.json"].slots == 3
+    gate = pool._gates["Endpoints/fast.json"]
     pool.get(types, named(maxContextTokenSize=1))
-    assert pool._gates["fast"] is gate
+    assert pool._gates["Endpoints/fast.json"] is gate
     pool.get(types, named(maxConcurrentRequests=1))
-    assert pool._gates["fast"].slots == 1
+    assert pool._gates["Endpoints/fast.json"].slots == 1
 
 
 def test_an_endpoint_with_a_backup_is_tried_once() -> None:

@@ -34,7 +34,7 @@ class EmbeddingsBackend:
 
     def __init__(self, setup: BackendSetup) -> None:
         endpoint = setup.endpoint
-        self._file = f"Endpoints/{endpoint.name}.json"
+        self._file = endpoint.file
         self._name = endpoint.name
         address = parse_address(endpoint.endpoint, self.format.path, file=self._file)
         self._voice = voice_of(endpoint, address)

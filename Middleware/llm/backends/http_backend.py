@@ -45,7 +45,7 @@ class HttpBackend:
     def __init__(self, setup: BackendSetup) -> None:
         endpoint, api_type = setup.endpoint, setup.api_type
         self.endpoint = endpoint
-        self.file = f"Endpoints/{endpoint.name}.json"
+        self.file = endpoint.file
         address = parse_address(endpoint.endpoint, self.format.path, file=self.file)
         self.origin: Origin = address.origin
         self.voice = voice_of(endpoint, address)

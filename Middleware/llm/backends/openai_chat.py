@@ -26,7 +26,7 @@ _READING: Final = Reading(parser=StreamParser, parse_reply=parse_reply)
 class OpenAIChatBackend:
     def __init__(self, setup: BackendSetup) -> None:
         endpoint, api_type = setup.endpoint, setup.api_type
-        file = f"Endpoints/{endpoint.name}.json"
+        file = endpoint.file
         address = parse_address(endpoint.endpoint, _PATH, file=file)
         self.origin = address.origin
         self._voice = voice_of(endpoint, address)

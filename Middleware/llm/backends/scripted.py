@@ -106,7 +106,7 @@ class ScriptedBackend:
 
     def __init__(self, setup: BackendSetup) -> None:
         endpoint = setup.endpoint
-        self._file = f"Endpoints/{endpoint.name}.json"
+        self._file = endpoint.file
         self._voice = BackendVoice(endpoint.name)
         self._rules = [self._rule(raw, index) for index, raw in enumerate(endpoint.rules)]
         self._default = (

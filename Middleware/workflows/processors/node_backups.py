@@ -36,7 +36,7 @@ def stand_in(
         except ConfigError as problem:
             problem_of.text = f"{problem_of.text} Its backup cannot be used: {problem.text}"
             return None
-        tried.add(endpoint.name)
+        tried.add(endpoint.file)
         if backup is not None:
             logger.warning("%s Its backup %r takes over.", problem_of.text, backup.endpoint)
         return backup
