@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from Middleware.cli.commands import COMMANDS
+from tests.test_architecture import IMPORTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"([A-Za-z0-9_.-]+)==([^;\s]+)(;.*)?")
@@ -68,6 +69,22 @@ def test_whatever_a_pinned_package_needs_is_pinned_too(files: list[str]) -> None
     missing = {package: needed_by(package) - pinned - {"pip"} for package in pinned}
 
     assert {package: names for package, names in missing.items() if names} == {}
+
+
+def test_whatever_the_code_imports_is_installed_to_run_it() -> None:
+    """Here the packages for tests are there too, and would hide that one is missing elsewhere."""
+    to_run = {*pins("requirements.txt"), "opentelemetry-sdk"}  # The latter is for who traces.
+    own = sys.stdlib_module_names | {"Middleware"}
+    owners = metadata.packages_distributions()
+    imported = {name.split(".")[0] for _, name in IMPORTS} - own
+
+    missing = {
+        name
+        for name in imported
+        if to_run.isdisjoint(canonicalize_name(owner) for owner in owners.get(name, ()))
+    }
+
+    assert missing == set()
 
 
 def test_the_tests_run_with_the_pinned_versions() -> None:
