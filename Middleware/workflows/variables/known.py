@@ -66,6 +66,9 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "time_context_summary": "when the conversation began and went on (empty for now)",
         "messages": "the whole conversation as a list of objects",
         "messages_json": "the whole conversation as JSON",
+        "last_user_message": (
+            "what the user said last; system messages and results of tools behind it do not count"
+        ),
         **_conversation_meanings(),
     }
 )

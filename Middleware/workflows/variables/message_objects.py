@@ -1,4 +1,4 @@
-"""The variables ``messages`` and ``messages_json``: the conversation as plain objects."""
+"""The variables ``messages``, ``messages_json`` and ``last_user_message``."""
 
 import json
 from collections.abc import Sequence
@@ -16,6 +16,12 @@ def message_objects(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def messages_json(messages: Sequence[Message]) -> str:
     """The same as JSON, non-ASCII kept (Surprise 16)."""
     return json.dumps(message_objects(messages), ensure_ascii=False)
+
+
+def last_user_message(messages: Sequence[Message]) -> str:
+    """What the person said last, or nothing. Coding agents put system messages behind it, and
+    results of tools (clients A9)."""
+    return next((m.content for m in reversed(messages) if m.role == "user"), "")
 
 
 def _message_object(message: Message) -> dict[str, Any]:

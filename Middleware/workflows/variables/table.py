@@ -13,7 +13,11 @@ from Middleware.workflows.variables.conversation import (
     ConversationRules,
 )
 from Middleware.workflows.variables.dates import DATE_VARIABLES
-from Middleware.workflows.variables.message_objects import message_objects, messages_json
+from Middleware.workflows.variables.message_objects import (
+    last_user_message,
+    message_objects,
+    messages_json,
+)
 
 MISSING: Final = object()
 """What :meth:`VariableTable.live` answers for a name it does not know; None is a value."""
@@ -145,9 +149,11 @@ class VariableTable:
             return Found(DATE_VARIABLES[name](self._now))
         if name in self._user_variables:
             return Found(self._user_variables[name], author_text=True)
-        # Ours: it stands last, so that it takes nobody's name away.
+        # Ours: they stand last, so that they take nobody's name away.
         if name == "messages_json":
             return Found(messages_json(self._messages))
+        if name == "last_user_message":
+            return Found(last_user_message(self._messages))
         return None
 
     def _conversation_view(self) -> Conversation:

@@ -71,11 +71,14 @@ WINS = [
         {"extra": {"time_context_summary": lambda: "high"}},
         {"workflow_variables": {"time_context_summary": "low"}},
     ),
-    Wins(
-        "somebody's own key over our addition",
-        "messages_json",
-        {"user_variables": {"messages_json": "high"}},
-        {"messages": TALK},
+    *(
+        Wins(
+            f"somebody's own key over our addition {name}",
+            name,
+            {"user_variables": {name: "high"}},
+            {"messages": TALK},
+        )
+        for name in ("messages_json", "last_user_message")
     ),
 ]
 
@@ -136,6 +139,7 @@ def test_names_that_do_not_exist_without_messages(name: str) -> None:
         ("Discussion_Id", ""),
         ("time_context_summary", ""),
         ("messages_json", "[]"),
+        ("last_user_message", ""),
     ],
 )
 def test_names_that_always_exist(name: str, value: object) -> None:
@@ -212,6 +216,20 @@ def test_messages_are_plain_objects_with_the_keys_they_have() -> None:
 
     assert shown == Found(OBJECTS)
     assert as_json == Found(json.dumps(OBJECTS, ensure_ascii=False))
+
+
+def test_what_the_user_said_last_is_found_behind_what_agents_add() -> None:
+    table = VariableTable(
+        messages=(
+            Message("user", "first"),
+            Message("user", "look it up"),
+            Message("assistant", tool_calls=(CALL,)),
+            Message("tool", "5", tool_call_id="t1"),
+            Message("system", "Tools: many"),
+        )
+    )
+
+    assert table.lookup("last_user_message") == Found("look it up")
 
 
 class CountedMessages(Sequence[Message]):
