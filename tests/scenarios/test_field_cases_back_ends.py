@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.headrace import answers, wait_until
-from tests.fakes.upstream import CUT, Pause, Upstream, whole
+from tests.fakes.upstream import CUT, Asked, Pause, Step, Upstream, whole
 from tests.fakes.vendors import (
     CHATS,
     CLAUDE,
@@ -350,16 +350,68 @@ def test_c19_cancelled_between_nodes_nothing_more_is_asked(vendor: Vendor, tmp_p
         assert [path for path in asked_for if not path.endswith("/abort")] == [first.path]
 
 
-def test_c18_a_koboldcpp_that_has_not_begun_is_told_to_stop(tmp_path: Path) -> None:
+@both_modes
+@pytest.mark.parametrize("begun", [False, True], ids=["not begun", "begun"])
+def test_c18_a_koboldcpp_is_told_to_stop_what_it_does_for_us(
+    stream: bool, begun: bool, tmp_path: Path
+) -> None:
+    """Two are asked at once and one leaves: the server ends that one's answer and no other."""
+    aborted = {"one": Pause(), "two": Pause()}
+    keys: dict[str, str] = {}
+
+    def koboldcpp(asked: Asked) -> list[Step]:
+        if asked.path.endswith("/abort"):
+            ended = [name for name, key in keys.items() if key == asked.json["genkey"]]
+            for name in ended:
+                aborted[name].set()
+            return whole({"success": "true", "done": "true" if ended else "false"})
+        name = "one" if "one" in asked.json["prompt"] else "two"
+        keys[name] = asked.json["genkey"]
+        if begun and stream:
+            first, *_ = KOBOLD.frames(BUSY).body
+            return [*KOBOLD.stream(first)[:-1], aborted[name]]
+        return [aborted[name]]
+
     tree = tree_of(KOBOLD, tmp_path).workflow("assistant", [answers()])
+    with (
+        Upstream(koboldcpp) as model,
+        with_model(tree, KOBOLD, "Main", model.url).serve() as live,
+        live.connect() as stays,
+    ):
+        with live.connect() as leaves:
+            leaves.send_chat(model="assistant", stream=stream, messages=says("one"))
+            model.wait_for(1)
+            stays.send_chat(model="assistant", stream=stream, messages=says("two"))
+            model.wait_for(2)
+        abort = model.wait_for(3)
+        assert abort.path == "/api/extra/abort"
+        assert aborted["one"].wait(5)
+        assert not aborted["two"].is_set()
+    assert keys["one"] != keys["two"]
+
+
+def says(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_a_koboldcpp_keeps_the_key_that_a_preset_gives(tmp_path: Path) -> None:
+    tree = tree_of(KOBOLD, tmp_path).workflow("assistant", [answers(preset="Mine")])
+    tree.write("Presets/KoboldCpp/Mine.json", {"genkey": "KCPP1"})
     with (
         Upstream([Pause()], whole({"success": "true"})) as model,
         with_model(tree, KOBOLD, "Main", model.url).serve() as live,
     ):
         with live.connect() as client:
             client.send_chat(model="assistant")
-            model.wait_for(1)
-        assert model.wait_for(2).path == "/api/extra/abort"
+            assert model.wait_for(1).json["genkey"] == "KCPP1"
+        assert model.wait_for(2).json == {"genkey": "KCPP1"}
+
+
+def test_a_koboldcpp_that_has_answered_is_not_told_to_stop(tmp_path: Path) -> None:
+    with asked(KOBOLD, tmp_path, KOBOLD.answer(BUSY), stream=True) as told:
+        assert told.heard.said == ("Hello", "stop")
+        wait_until(told.live.is_quiet)
+        assert [one.path for one in told.model.asked] == ["/api/extra/generate/stream"]
 
 
 # ------------------------------------------------------------------------- refusals and retries
@@ -402,8 +454,8 @@ def test_c21_what_was_only_collected_is_asked_for_again(vendor: Vendor, tmp_path
         vendor, tmp_path, cut, other, stream=True, endpoint={"retries": 2}, collects=True
     ) as told:
         assert told.heard.said == ("The answer is 4.", "stop")
-        first, second = told.model.asked
-        assert first.body == second.body
+        first, second = ({**one.json, "genkey": None} for one in told.model.asked)
+        assert first == second
 
 
 @applies("C-22")

@@ -1,8 +1,10 @@
 """KoboldCpp's own interface."""
 
 import logging
+import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from Middleware.core.cancellation import CancelToken
@@ -18,6 +20,8 @@ from Middleware.wire.framing import SseDecoder
 logger = logging.getLogger(__name__)
 
 _ABORT_SECONDS: Final = 5.0
+_KEY_PREFIX: Final = "KCPP"
+"""As KoboldCpp's own front end has it."""
 
 
 class _MessageDecoder:
@@ -35,7 +39,11 @@ class _MessageDecoder:
 
 @backend_types.register("koboldCppGenerate", "koboldCppGenerateImageSpecific")
 class KoboldCppBackend(HttpBackend):
-    """Hanging up does not stop a KoboldCpp that has not begun to answer, so it is told."""
+    """Hanging up does not stop a KoboldCpp that has not begun to answer, so it is told.
+
+    It knows whose answer is to end by the key that came with the request; without one it ends
+    whatever it is at, or nothing at all where it serves several at once.
+    """
 
     takes_image_addresses = False
     format: ClassVar[Format] = Format(
@@ -65,19 +73,22 @@ class KoboldCppBackend(HttpBackend):
         return body
 
     def complete(self, request: ModelRequest, cancel: CancelToken) -> Iterator[Event]:
+        key = request.parameters.get("genkey")
+        if not (isinstance(key, str) and key):
+            key = f"{_KEY_PREFIX}{secrets.token_hex(8)}"
+            request = replace(request, parameters={**request.parameters, "genkey": key})
         try:
             yield from super().complete(request, cancel)
         except BackendError:
             # The server said so itself, or nobody is there.
             raise
         except (MiddlewareError, GeneratorExit):
-            self._stop(request.parameters)
+            self._stop(key)
             raise
 
-    def _stop(self, parameters: Mapping[str, Any]) -> None:
+    def _stop(self, key: str) -> None:
         """Tell the server to end what it is doing for us, without waiting for that."""
-        key = parameters.get("genkey")
-        body = write_json({"genkey": key} if isinstance(key, str) else {})
+        body = write_json({"genkey": key})
         name = f"abort {self.endpoint.name}"
         threading.Thread(target=self._post_abort, args=(body,), name=name, daemon=True).start()
 
