@@ -13,10 +13,11 @@ from Middleware.config.paths import UnsafeName, parts_of
 from Middleware.config.problems import Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
-from Middleware.workflows.check_names import Asker, named_problems, workflows_named
+from Middleware.workflows.check_names import Asker, named_problems
 from Middleware.workflows.cycles import SubCall, cycles, is_certain
 from Middleware.workflows.handlers.base.named_files import names_in
 from Middleware.workflows.handlers.base.node_handler import node_types
+from Middleware.workflows.managers.workflow_catalog import workflows_named
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.variables.known import (

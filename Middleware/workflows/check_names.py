@@ -3,7 +3,6 @@ settings files of node types. Which options name something, their types say (``n
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -15,6 +14,7 @@ from Middleware.config.problems import Problem, Severity
 from Middleware.core.errors import ConfigError
 from Middleware.llm.check import problems_of_use
 from Middleware.workflows.handlers.base.named_files import Named, names_in
+from Middleware.workflows.managers.workflow_catalog import workflows_named
 from Middleware.workflows.managers.workflow_parser import parse_workflow
 from Middleware.workflows.models.workflow import Node
 from Middleware.workflows.variables.early import resolve_early
@@ -50,20 +50,6 @@ class Asker(NamedTuple):
         if asked != found:
             message = f"It names {named.name!r}; the file is called {found!r}."
             yield self.problem("name_case", named.key, message, f"Write {found!r}.", "warning")
-
-
-def workflows_named(config: Snapshot, node: Node) -> Iterator[tuple[Named, Path | ConfigError]]:
-    """The workflows that a node names, and their files or why there is none."""
-    folder = getattr(node.options, "workflow_user_folder_override", "") or None
-    if folder is not None and "{" in folder:
-        return
-    for named in names_in(node.options):
-        if named.kind != "workflow":
-            continue
-        try:
-            yield named, config.workflow_file(named.name, folder)
-        except ConfigError as error:
-            yield named, error
 
 
 def named_problems(asker: Asker, node: Node) -> Iterator[Problem]:

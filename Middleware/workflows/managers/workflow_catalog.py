@@ -1,10 +1,14 @@
 """Finds a workflow and loads it. Parsed once by the file cache, again when the file changes."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from Middleware.config.files import Snapshot
 from Middleware.core.errors import ConfigError
 from Middleware.core.registry import nearest
+from Middleware.workflows.handlers.base.named_files import Named, names_in
 from Middleware.workflows.managers.workflow_parser import parse_workflow
-from Middleware.workflows.models.workflow import Workflow
+from Middleware.workflows.models.workflow import Node, Workflow
 
 ENTRY_WORKFLOW = "_DefaultWorkflow"
 """The file of a shared workflow that runs when its folder is named."""
@@ -16,6 +20,18 @@ def load_workflow(config: Snapshot, name: str, folder: str | None = None) -> Wor
     Raises ConfigError naming the file and what is wrong with it, or the nearest name.
     """
     return config.load(config.workflow_file(name, folder), parse_workflow)
+
+
+def workflows_named(config: Snapshot, node: Node) -> Iterator[tuple[Named, Path | ConfigError]]:
+    """The workflows that a node names, and their files or why there is none."""
+    folder = getattr(node.options, "workflow_user_folder_override", "") or None
+    for named in names_in(node.options):
+        if named.kind != "workflow":
+            continue
+        try:
+            yield named, config.workflow_file(named.name, folder)
+        except ConfigError as error:
+            yield named, error
 
 
 def find_workflow(config: Snapshot, name: str) -> tuple[str | None, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from Middleware.core.errors import WorkflowError
 from Middleware.core.events import Event, Finish
 from Middleware.core.messages import Message
+from Middleware.workflows.managers.dependencies import in_order
 from Middleware.workflows.managers.workflow_catalog import load_workflow
 from Middleware.workflows.models.request_scope import RequestScope
 from Middleware.workflows.models.workflow_call import WorkflowCall
@@ -16,7 +17,8 @@ class WorkflowManager:
     """Made fresh for every run, like its processor: nothing is shared but the request scope."""
 
     def __init__(self, call: WorkflowCall, request_scope: RequestScope) -> None:
-        workflow = load_workflow(request_scope.config, call.workflow, call.folder)
+        config = request_scope.config
+        workflow = in_order(config, load_workflow(config, call.workflow, call.folder))
         scope = request_scope.enter(workflow.label, call.messages)
         self._processor = WorkflowProcessor(workflow, call, scope, self)
 

@@ -7,7 +7,6 @@ from typing import Any
 from Middleware.config.files import Source
 from Middleware.config.problems import BrokenFile, Problem
 from Middleware.workflows.handlers import impl as impl
-from Middleware.workflows.managers.dependencies import with_needs
 from Middleware.workflows.managers.edges import (
     Edges,
     answering,
@@ -42,7 +41,7 @@ def parse_workflow(raw: Any, source: Source) -> Workflow:
         name=name.rsplit(".", 1)[0],
         folder=folder,
         hash=source.digest,
-        nodes=with_needs(outer, variables) if parallel else outer,
+        nodes=outer,
         edges=edges,
         first_prompt_node=first_prompt,
         variables=variables,

@@ -54,6 +54,9 @@ class Branches:
         for position in sorted(node.needs):
             if position in self._started:
                 self._started[position].result()
+        if self._pool is not None and node.handler.reads_step_before(node.options):
+            # It runs alone, behind all before it: which was the last of them, the file says.
+            self._runner.sort_steps()
 
     @property
     def busy(self) -> bool:

@@ -42,7 +42,17 @@ class NodeHandler(ABC):
     """Whether nodes behind it may see other messages."""
     guards_what_follows: ClassVar[bool] = False
     """Whether nodes behind it may begin only when it has run, where others run at once."""
+
     settings_file: ClassVar[SettingsFile | None] = None
+
+    def only_runs_others(self, options: Any) -> bool:
+        """Whether all that it changes is what the workflows and branches change that it runs."""
+        return False
+
+    def reads_step_before(self, options: Any) -> bool:
+        """Whether it works on what the step before it has put out, without naming it. Such a node
+        waits for all before it, and all behind it wait."""
+        return False
 
     def routes(self, options: Any) -> tuple[str, ...]:
         """The routes it may name, where its options tell."""

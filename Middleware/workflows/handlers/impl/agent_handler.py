@@ -160,6 +160,9 @@ class _Talk:
 
 @node_type("Agent", options=AgentOptions)
 class AgentHandler(NodeHandler):
+    def reads_step_before(self, options: Any) -> bool:
+        return not options.prompt
+
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
         options = options_of(context, AgentOptions)
         talk = _talk(context, options)

@@ -1,5 +1,7 @@
 """Parallel: branches of nodes that run at once (design §6)."""
 
+from typing import Any
+
 from pydantic import Field
 
 from Middleware.core.errors import WorkflowError
@@ -20,6 +22,9 @@ class ParallelOptions(NodeOptions):
 @node_type("Parallel", options=ParallelOptions)
 class ParallelHandler(NodeHandler):
     """Gives out the texts of the branches, separated by a blank line; in data by node id."""
+
+    def only_runs_others(self, options: Any) -> bool:
+        return True
 
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         if context.run_branches is None:

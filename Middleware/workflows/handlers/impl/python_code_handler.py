@@ -39,6 +39,9 @@ class PythonCodeOptions(NodeOptions):
 
 @node_type("PythonCode", options=PythonCodeOptions)
 class PythonCodeHandler(NodeHandler):
+    def reads_step_before(self, options: Any) -> bool:
+        return True
+
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, PythonCodeOptions)
         run = context.workflow_context

@@ -1,7 +1,7 @@
 """SlowButQualityRAG (nodes §18, memory-and-state §7.1 and §13)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -48,6 +48,9 @@ class SlowButQualityRAGOptions(NodeOptions):
 
 @node_type("SlowButQualityRAG", options=SlowButQualityRAGOptions)
 class SlowButQualityRAGHandler(NodeHandler):
+    def only_runs_others(self, options: Any) -> bool:
+        return True
+
     def handle(self, context: ExecutionContext) -> WorkflowPayload:
         options = options_of(context, SlowButQualityRAGOptions)
         scope = context.request_scope

@@ -91,6 +91,9 @@ class ConditionalCustomWorkflowOptions(ScopedOptions):
 class SubWorkflowHandler(NodeHandler):
     """All three node types by one handler. A child sees nothing of the parent but its inputs."""
 
+    def only_runs_others(self, options: Any) -> bool:
+        return not isinstance(options, ConversationChunkOptions)
+
     def handle(self, context: ExecutionContext) -> Iterator[Event] | WorkflowPayload:
         kind = context.config.get("type")
         if kind == "ConditionalCustomWorkflow":
