@@ -35,6 +35,17 @@ def flag_in(body: Mapping[str, Any], name: str, place: str = "", *, default: boo
     raise MalformedRequest(place + name, "must be true or false")
 
 
+def whole_in(body: Mapping[str, Any], name: str, place: str = "", *, least: int) -> int | None:
+    """A whole number; 204.0 is one, too."""
+    value = body.get(name)
+    if value is None:
+        return None
+    fits, problem = _CHECKS["n"]
+    if fits(value) and value >= least:
+        return int(value)
+    raise MalformedRequest(place + name, f"{problem} of at least {least}")
+
+
 def object_in(body: Mapping[str, Any], name: str, place: str = "") -> Mapping[str, Any]:
     value = body.get(name)
     if value is None:

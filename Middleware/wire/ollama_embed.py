@@ -8,7 +8,7 @@ from Middleware.core.events import Usage
 from Middleware.wire.backend_errors import BackendVoice
 from Middleware.wire.bodies import write_json
 from Middleware.wire.embeddings import Embeddings, EmbeddingsRequest, checked_vectors, parse_texts
-from Middleware.wire.fields import needed_text_in
+from Middleware.wire.fields import needed_text_in, whole_in
 from Middleware.wire.ollama_answer import encode_error
 from Middleware.wire.payload_parser import count_in, parse_body
 
@@ -31,9 +31,7 @@ _OLD_FIELDS: Final = frozenset(("model", "prompt"))
 
 def parse_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
     """What was posted to ``/api/embed``; raises MalformedRequest."""
-    dimensions = body.get("dimensions")
-    if dimensions is not None and (isinstance(dimensions, bool) or not isinstance(dimensions, int)):
-        raise MalformedRequest("dimensions", "must be a whole number")
+    dimensions = whole_in(body, "dimensions", least=0)
     return EmbeddingsRequest(
         model=needed_text_in(body, "model"),
         texts=parse_texts(body.get("input"), "input"),

@@ -17,7 +17,7 @@ from Middleware.wire.embeddings import (
     checked_vectors,
     parse_texts,
 )
-from Middleware.wire.fields import text_in
+from Middleware.wire.fields import text_in, whole_in
 from Middleware.wire.openai_chat_answer import encode_error
 from Middleware.wire.openai_chat_stream import parse_usage
 from Middleware.wire.payload_parser import parse_body
@@ -42,10 +42,8 @@ _OWN_FIELDS: Final = frozenset(("model", "input", "encoding_format", "dimensions
 def parse_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
     """Raises MalformedRequest naming the first field that is wrong."""
     parameters: dict[str, Any] = {}
-    dimensions = body.get("dimensions")
+    dimensions = whole_in(body, "dimensions", least=1)
     if dimensions is not None:
-        if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
-            raise MalformedRequest("dimensions", "must be a whole number above 0")
         parameters["dimensions"] = dimensions
     if text_in(body, "user"):
         parameters["user"] = body["user"]

@@ -30,31 +30,29 @@ from Middleware.api.openapi.schemas import (
     whole,
 )
 
-_BLOCK: Final[Schema] = {
-    "anyOf": [
-        ref("Part"),
-        obj(
-            {"type": enum("tool_use"), "id": FILLED, "name": FILLED, "input": maybe(OBJECT)},
-            ["type", "id", "name"],
-        ),
-        obj(
-            {
-                "type": enum("tool_result"),
-                "tool_use_id": FILLED,
-                "content": {"anyOf": [TEXT, {"type": "null"}, array(ref("Part"))]},
-            },
-            ["type", "tool_use_id"],
-        ),
-    ],
-    "description": "`tool_use` in messages of the assistant, `tool_result` in those of others.",
-}
-_MESSAGE: Final = obj(
-    {
-        "role": enum("user", "assistant", "system"),
-        "content": {"anyOf": [TEXT, {"type": "null"}, array(ref("Block"))]},
-    },
-    ["role", "content"],
+_CALL: Final = obj(
+    {"type": enum("tool_use"), "id": FILLED, "name": FILLED, "input": maybe(OBJECT)},
+    ["type", "id", "name"],
 )
+_RESULT: Final = obj(
+    {
+        "type": enum("tool_result"),
+        "tool_use_id": FILLED,
+        "content": {"anyOf": [TEXT, {"type": "null"}, array(ref("Part"))]},
+    },
+    ["type", "tool_use_id"],
+)
+
+
+def _message(block: Schema, *roles: str) -> Schema:
+    blocks = array({"anyOf": [ref("Part"), block]})
+    content = {"anyOf": [TEXT, {"type": "null"}, blocks]}
+    return obj({"role": enum(*roles), "content": content}, ["role", "content"])
+
+
+_MESSAGE: Final[Schema] = {
+    "anyOf": [_message(_RESULT, "user", "system"), _message(_CALL, "assistant")]
+}
 _TOOL: Final[Schema] = {
     "anyOf": [
         obj({"type": enum("custom"), "name": FILLED, "input_schema": OBJECT}, ["name"]),
@@ -121,7 +119,6 @@ _ANSWER: Final = answer(
 )
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
-    "Block": _BLOCK,
     "AnthropicMessage": _MESSAGE,
     "AnthropicTool": _TOOL,
     "MessagesRequest": _REQUEST,

@@ -86,7 +86,7 @@ _EMBED: Final = obj(
     {
         "model": _NAME,
         "input": needed(TEXTS, "Tokens are refused."),
-        "dimensions": passed_on(WHOLE),
+        "dimensions": passed_on({**WHOLE, "minimum": 0}, "0 says nothing."),
         **{name: ignored() for name in ("truncate", "options", "keep_alive")},
     },
     ["model", "input"],

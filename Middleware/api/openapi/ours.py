@@ -8,6 +8,7 @@ from Middleware.api.openapi.schemas import (
     EVENTS,
     FLAG,
     JSON,
+    NUMBER,
     OBJECT,
     RUNS_MODELS,
     TEXT,
@@ -24,8 +25,9 @@ from Middleware.api.openapi.schemas import (
     whole,
 )
 
+_LIMIT: Final = Parameter(name="limit", schema={**WHOLE, "minimum": 1}, text="How many at most.")
 _PAGE: Final = (
-    Parameter(name="limit", schema={**WHOLE, "minimum": 1}, text="How many at most."),
+    _LIMIT,
     Parameter(name="after", schema=TEXT, text="The `next` of the page before."),
 )
 _RUN: Final = answer(
@@ -45,7 +47,7 @@ _RUN: Final = answer(
         "error": maybe(TEXT),
     }
 )
-_FRAMES: Final = {200: {EVENTS: {"type": "string", "description": "Events; comments in silence."}}}
+_FRAMES: Final = {200: {EVENTS: {"description": "Events; comments in silence."}}}
 _START: Final = obj(
     {
         "profile": maybe(TEXT),
@@ -53,7 +55,17 @@ _START: Final = obj(
         "message": maybe(TEXT),
         "request_id": maybe(TEXT),
         "return_existing_active": maybe(FLAG),
-        "options": maybe(OBJECT),
+        "options": maybe(
+            obj(
+                {
+                    "turns_per_run": WHOLE,
+                    "inactivity_seconds": NUMBER,
+                    "decision_timeout_seconds": NUMBER,
+                    "summary_max_chars": WHOLE,
+                },
+                more=False,
+            )
+        ),
     },
     more=False,
 )
@@ -114,7 +126,12 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
             ),
             Parameter(name="session", schema=TEXT, text="Of a coding agent."),
             Parameter(name="since", schema=TEXT, text="A time, or seconds since 1970."),
-            *_PAGE,
+            _LIMIT,
+            Parameter(
+                name="after",
+                schema={**TEXT, "pattern": "^[0-9]{0,18}$"},
+                text="The `next` of the page before.",
+            ),
         ),
         answers=whole(answer({"runs": array(ref("Run")), "next": maybe(TEXT)})),
     ),

@@ -99,11 +99,11 @@ _FORMAT: Final[Schema] = {
         ),
     ]
 }
-_REQUEST: Final = obj(
+_FIELDS: Final = obj(
     {
         "model": MODEL,
         "input": used(
-            {"anyOf": [TEXT, array(ref("InputItem"))]},
+            {"anyOf": [TEXT, array(ref("InputItem"), least=1)]},
             "Needed unless the request goes on from something.",
         ),
         "instructions": used(TEXT, "The system message of this request alone."),
@@ -145,6 +145,14 @@ _REQUEST: Final = obj(
         },
     }
 )
+_REQUEST: Final[Schema] = {
+    **_FIELDS,
+    "anyOf": [
+        obj({"input": {"type": ["string", "array"]}}, ["input"]),
+        obj({"previous_response_id": FILLED}, ["previous_response_id"]),
+        obj({"conversation": {"type": ["string", "object"]}}, ["conversation"]),
+    ],
+}
 _STATUSES: Final = enum("queued", "in_progress", "completed", "incomplete", "failed", "cancelled")
 _ANSWER: Final = answer(
     {

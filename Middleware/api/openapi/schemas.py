@@ -143,8 +143,11 @@ def sampling(*, ignores: Iterable[str] = (), without: Iterable[str] = ()) -> dic
 
 
 def streamed(whole: Schema, stream: str, text: str) -> Mapping[int, Mapping[str, Schema]]:
-    """An answer that comes whole or in pieces; ``text`` says what the pieces are."""
-    return {200: {JSON: whole, stream: {"type": "string", "description": text}}}
+    """An answer that comes whole or in pieces; ``text`` says what the pieces are.
+
+    They have no schema: some readers would hold the whole body against it, others each piece.
+    """
+    return {200: {JSON: whole, stream: {"description": text}}}
 
 
 def whole(schema: Schema) -> Mapping[int, Mapping[str, Schema]]:
