@@ -156,9 +156,9 @@ class EventStreams:
 
     def _live_text(self, conversation_id: str, shown: "_ShownText") -> bytes:
         state = self._conversations.reader.state(conversation_id)
-        if state is None or state.turn is None or state.phase != "thinking":
+        if state is None or state.turn is None:
             return b""
-        live = self._conversations.live.text_of(conversation_id, state.turn)
+        live = self._conversations.live_text(state)
         return shown.next(state.turn, *live) if live else b""
 
 

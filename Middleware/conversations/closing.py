@@ -84,6 +84,15 @@ def _abandon_turn(locked: Locked, turn: int, reason: ClosedReason) -> None:
     here = (tables.turns.c.conversation_id == locked.state.id) & (tables.turns.c.turn == turn)
     values = {**BLANK, "error": f"the conversation was {reason}", "ended_at": locked.now}
     locked.connection.execute(update(tables.turns).where(here).values(values))
+    forget_live_text(locked)
+
+
+def forget_live_text(locked: Locked) -> None:
+    """The turn is over: what was shown of it is in its record, or nowhere (REP-2)."""
+    live = tables.live.c
+    shown = (live.conversation_id == locked.state.id) & live.text.is_not(None)
+    nothing = {"turn": None, "attempt": None, "text": None}
+    locked.connection.execute(update(tables.live).where(shown).values(nothing))
 
 
 BLANK = {"reply": None, "replies": None, "next_summary": None, "action_text": None}

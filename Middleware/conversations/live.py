@@ -1,4 +1,7 @@
-"""What readers of this process are shown while a turn runs. Nothing of it is durable (MAP-6)."""
+"""What readers of this process are shown while a turn runs. Nothing of it is durable (MAP-6).
+
+Readers of other processes are shown it by way of `live_rows.py`.
+"""
 
 import threading
 from collections import OrderedDict
@@ -26,6 +29,7 @@ class Live:
         self._texts: OrderedDict[str, LiveText] = OrderedDict()
         self._changes: OrderedDict[str, int] = OrderedDict()
         self._count = 0
+        self._spoken: set[str] = set()
 
     def show(self, call: ModelCall, text: str) -> None:
         """A piece of the answer of a running attempt."""
@@ -36,6 +40,7 @@ class Live:
                 self._texts[call.conversation_id] = known
                 self._drop_oldest(self._texts)
             known.pieces.append(text)
+            self._spoken.add(call.conversation_id)
         self.changed(call.conversation_id)
 
     def changed(self, conversation_id: str) -> None:
@@ -53,6 +58,19 @@ class Live:
             if known is None or known.turn != turn:
                 return None
             return known.attempt, "".join(known.pieces)
+
+    def last(self, conversation_id: str) -> LiveText | None:
+        """What the newest attempt of the newest turn has said here."""
+        with self._condition:
+            known = self._texts.get(conversation_id)
+            return known and LiveText(known.turn, known.attempt, list(known.pieces))
+
+    def spoken(self, seconds: float) -> set[str]:
+        """Conversations with words that were not told here before; waits for the first."""
+        with self._condition:
+            self._condition.wait_for(lambda: bool(self._spoken), seconds)
+            told, self._spoken = self._spoken, set()
+            return told
 
     def mark(self, conversation_id: str) -> int:
         """To be given to :meth:`wait`, taken before one looks."""

@@ -91,7 +91,10 @@ class Reader:
                 )
                 query = query.where(older)
             found = connection.execute(query.limit(page.size)).mappings().all()
-            counts = connection.execute(select(_kind(), func.count()).group_by(_kind())).all()
+            # Not grouped by the expression itself: PostgreSQL takes two with parameters for two.
+            kinds = select(_kind().label("kind")).subquery()
+            counted = select(kinds.c.kind, func.count()).group_by(kinds.c.kind)
+            counts = connection.execute(counted).all()
         shown = [_summary(state_of(values)) for values in found]
         return {
             "conversations": shown,

@@ -11,6 +11,7 @@ from sqlalchemy import delete, select
 from Middleware.conversations import tables
 from Middleware.conversations.database import Database
 from Middleware.conversations.leases import forget_dead
+from Middleware.conversations.live_rows import forget_unwatched
 from Middleware.conversations.settings import RetentionSettings
 
 DAY = 86400.0
@@ -22,6 +23,7 @@ _OF_A_CONVERSATION = (
     tables.records,
     tables.actions,
     tables.history,
+    tables.live,
     tables.refusals,
 )
 
@@ -46,6 +48,7 @@ class Retention:
         before = datetime.now(UTC) - timedelta(seconds=settings.engine_seconds)
         self._in_batches(lambda: self._finished.forget_finished(before.isoformat(), settings.batch))
         forget_dead(self._database, settings.engine_seconds)
+        forget_unwatched(self._database)
         if settings.record_days is not None:
             record_age = settings.record_days * DAY
             self._in_batches(lambda: self._remove_records(record_age))

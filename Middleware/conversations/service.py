@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from Middleware.conversations.activities import ActionRunner, TurnModel
     from Middleware.conversations.database import Database
     from Middleware.conversations.inbox import Inbox, Send, Start, Started
+    from Middleware.conversations.live_rows import LiveRows, LiveWriter
     from Middleware.conversations.model import RunWorkflow
     from Middleware.conversations.reading import Reader
     from Middleware.conversations.repair import Repairer
@@ -54,10 +55,13 @@ class Conversations:
         self.profiles = parts.profiles
         self.live = Live()
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
         self._database: Database | None = None
         self._reader: Reader | None = None
         self._worker: Worker | None = None
         self._inbox: Inbox | None = None
+        self._live_writer: LiveWriter | None = None
+        self._live_rows: LiveRows | None = None
 
     # Starting and stopping
 
@@ -90,6 +94,7 @@ class Conversations:
         from Middleware.conversations.actions import ProfileActions
         from Middleware.conversations.activities import Outside
         from Middleware.conversations.inbox import Inbox
+        from Middleware.conversations.live_rows import LiveWriter
         from Middleware.conversations.model import ProfileModel
         from Middleware.conversations.worker import Worker
 
@@ -107,12 +112,18 @@ class Conversations:
         queue = worker.start()
         self._worker = worker
         self._inbox = Inbox(database, queue, self._parts.limits)
+        self._live_writer = LiveWriter(database, self.live)
+        self._live_writer.start()
 
     def stop(self) -> None:
         """Durable work is kept: the next start goes on with it."""
+        self._stopped.set()
         with self._lock:
             worker, self._worker, self._inbox = self._worker, None, None
             database, self._database, self._reader = self._database, None, None
+            writer, self._live_writer, self._live_rows = self._live_writer, None, None
+        if writer is not None:
+            writer.stop()
         if worker is not None:
             worker.stop()
         if database is not None:
@@ -183,6 +194,23 @@ class Conversations:
 
     # What is waited for
 
+    def live_text(self, state: State) -> tuple[int, str] | None:
+        """The attempt that speaks now, and all that it has said of this turn, in whatever process
+        it runs; None while no model speaks (MAP-6).
+        """
+        if state.turn is None or state.phase != "thinking":
+            return None
+        here = self.live.text_of(state.id, state.turn)
+        worker = self._worker
+        if worker is not None and state.task_owner == worker.executor:
+            return here
+        if self._live_rows is None:
+            from Middleware.conversations.live_rows import LiveRows
+
+            self._live_rows = LiveRows(self.database)
+        elsewhere = self._live_rows.read(state.id, state.turn)
+        return max(filter(None, (here, elsewhere)), key=lambda found: found[0], default=None)
+
     def watch(self, conversation_id: str, seconds: float) -> Iterator[None]:
         """Comes round whenever there may be news, until the time is up: look each time."""
         from time import monotonic
@@ -192,7 +220,7 @@ class Conversations:
             mark = self.live.mark(conversation_id)
             yield
             left = ends - monotonic()
-            if left <= 0:
+            if left <= 0 or self._stopped.is_set():
                 return
             self.live.wait(conversation_id, mark, min(left, LOOKS_EVERY_SECONDS))
 

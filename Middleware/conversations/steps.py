@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from sqlalchemy import insert, select, update
 
 from Middleware.conversations import rules, tables
-from Middleware.conversations.closing import BLANK, close_conversation, close_run, reject_signals
+from Middleware.conversations.closing import (
+    BLANK,
+    close_conversation,
+    close_run,
+    forget_live_text,
+    reject_signals,
+)
 from Middleware.conversations.database import Database, Locked
 from Middleware.conversations.inbox import Queue, crossing, new_run_id, wake
 from Middleware.conversations.models import (
@@ -82,6 +88,7 @@ class Steps:
                 return rules.STEPS[state.phase]
             turn = turn_in_progress(locked)
             change_turn(locked, **BLANK, ended_at=locked.now)
+            forget_live_text(locked)
             locked.change(
                 turn_count=state.turn,
                 turns_this_run=state.turns_this_run + 1,

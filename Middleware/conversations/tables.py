@@ -186,6 +186,17 @@ history = Table(
     Column("at", Float, nullable=False),
 )
 
+live = Table(
+    "conversation_live",
+    metadata,
+    Column("conversation_id", Text, primary_key=True),
+    Column("watched_until", Float, nullable=False),
+    Column("turn", Integer),
+    Column("attempt", Integer),
+    Column("text", Text),
+)
+"""Of conversations that somebody reads in another process; not durable (MAP-6)."""
+
 refusals = Table(
     "conversation_refusals",
     metadata,

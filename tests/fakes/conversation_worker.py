@@ -41,6 +41,8 @@ class Job:
     freeze_in_model: bool = False
     """The first model call says that it has begun, and then takes its time."""
     model_seconds: float = 0.0
+    says: tuple[str, ...] = ()
+    """What the model is heard to say; it then waits for the file `go on` in the folder."""
     turns_at_once: int = 32
     engine_seconds: float = 600.0
 
@@ -99,6 +101,11 @@ class NotingModel:
             time.sleep(0.3)
         elif self._job.model_seconds:
             time.sleep(self._job.model_seconds)
+        if self._job.says:
+            for piece in self._job.says:
+                show(piece)
+            wait_for((self._outside.folder / "go on").exists)
+            return fake_outcome(call, lambda text: None)
         return fake_outcome(call, show)
 
 

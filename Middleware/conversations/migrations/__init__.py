@@ -6,10 +6,11 @@ from sqlalchemy import Connection, insert, select
 
 from Middleware.conversations import tables
 from Middleware.conversations.migrations.m0001_initial import m0001_initial
+from Middleware.conversations.migrations.m0002_live_text import m0002_live_text
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Sequence[Migration] = (m0001_initial,)
+MIGRATIONS: Sequence[Migration] = (m0001_initial, m0002_live_text)
 
 
 def migrate(connection: Connection, now: float, migrations: Sequence[Migration] = ()) -> int:
