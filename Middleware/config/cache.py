@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 _MOST_DERIVED = 4096
 _FORGET_SECONDS = 3600.0
-"""A deleted file, or a badly written name, is no longer a problem when nobody asks for it."""
+"""A deleted file, one that never was good, or a badly written name is no longer a problem when
+nobody asks for it."""
 
 
 class FileCache:
@@ -136,7 +137,7 @@ class FileCache:
         idle = now - file.used_at
         if file.gone and (idle > _FORGET_SECONDS or file.path not in self._last.values()):
             return
-        if file.versions or idle < float("inf"):
+        if file.versions or idle <= _FORGET_SECONDS:
             yield from file.failure
         if file.newest is not None and idle < float("inf"):
             yield from file.newest.value.problems

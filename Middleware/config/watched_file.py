@@ -145,7 +145,12 @@ class WatchedFile(Watched[Loaded[T]]):
                 self._fail(broken.problems, hashlib.sha256(data).hexdigest())
                 break
         settled = self._clock.timestamp() - changed_at(stat) > SETTLED_SECONDS
-        return stamp_of(stat) if settled else None
+        return stamp_of(stat) if settled and not self._may_pass else None
+
+    @property
+    def _may_pass(self) -> bool:
+        """Whether the same content may be good later: a variable of the environment is lacking."""
+        return any(problem.code == "missing_variable" for problem in self.failure)
 
     def _refusal(self, stat: os.stat_result) -> Problem | None:
         if not stat_flags.S_ISREG(stat.st_mode):
@@ -170,7 +175,7 @@ class WatchedFile(Watched[Loaded[T]]):
         if self.versions and digest == self._good_digest:
             self._succeed()
             return None
-        if self.failure and digest == self._bad_digest:
+        if self.failure and digest == self._bad_digest and not self._may_pass:
             return None
         source = Source(self.path, self.file, digest)
         try:

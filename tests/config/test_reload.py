@@ -294,6 +294,20 @@ def test_an_edit_that_is_taken_back_is_no_problem_any_more(tree: Tree) -> None:
     assert store.problems() == ()
 
 
+def test_what_never_was_good_is_forgotten_when_nobody_asks_for_it(tree: Tree) -> None:
+    tree.write("Endpoints/Fast.json", "{")
+    tree.clock.advance(10)
+    store = tree.store()
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            model(store)
+        tree.clock.advance(3500)
+        assert [one.code for one in store.problems()] == ["bad_syntax"]
+
+    tree.clock.advance(200)
+    assert store.problems() == ()
+
+
 def test_a_broken_user_file_keeps_its_keys(tree: Tree) -> None:
     tree.write("Users/bob.json", {"apiKeys": ["k"]})
     store = tree.store()

@@ -59,6 +59,32 @@ def test_c33_the_endpoint_is_reported_before_anyone_calls_it(
     assert found == [("Endpoints/Main.json", "apiKey", "error")]
 
 
+@pytest.mark.parametrize("mended", ["the environment", "the file", "both"])
+def test_c33_once_the_key_is_there_all_is_well_again(
+    mended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    tree = Tree(tmp_path).workflow("w", [answers()])
+    with Upstream(chat("ok")) as model:
+        tree.model("Main", model.url, apiKey=PLACEHOLDER)
+        # Old enough to be read once only.
+        tree.clock.advance(60)
+        with tree.serve() as live:
+            assert hear(live.chat(model="w")).status == 400
+            assert live.health()["status"] == "degraded"
+            if mended != "the file":
+                monkeypatch.setenv(VARIABLE, SECRET)
+            if mended == "the file":
+                tree.model("Main", model.url, apiKey=SECRET)
+            elif mended == "both":
+                tree.model("Main", model.url, apiKey=PLACEHOLDER, maxContextTokenSize=4096)
+            tree.clock.advance(2)
+
+            assert live.health()["status"] == "ok"
+            assert hear(live.chat(model="w")).said == ("ok", "stop")
+            assert model.asked[0].headers["authorization"] == f"Bearer {SECRET}"
+
+
 def test_c33_other_endpoints_go_on_working_and_health_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
