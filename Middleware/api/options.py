@@ -151,7 +151,7 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     add(
         "--concurrency-level",
         choices=("wilmer", "endpoint"),
-        help="what the limit counts: requests (wilmer); endpoint: not used yet",
+        help="what the limit counts: requests (wilmer), or calls of each endpoint (endpoint)",
     )
 
 

@@ -185,7 +185,8 @@ class User(Settings):
     """Workflow for titles, tags and other chores of front ends: one in the user's folder, or a
     shared one. Without it the usual workflow gets them, without a conversation id."""
     show_progress: LooseBool = False
-    """Not used yet: show the names of running nodes as reasoning."""
+    """While a streamed answer is not there yet, tell the client the names of the nodes that run, as
+    reasoning. A workflow may say otherwise for itself (``showProgress``)."""
     show_thinking: LooseBool = False
     """Give the client what models think, apart from the answer and as its interface has it; a
     workflow may say otherwise for itself (``showThinking``). Default: true in the dialect

@@ -56,6 +56,8 @@ def _object() -> Schema:
                 "description": "true: `{{name}}` is live in this file, as in one with `edges`."
             },
             "parallel": {"description": "true: nodes that do not need each other run at once."},
+            "showProgress": {"description": "true or false, in place of the user's."},
+            "showThinking": {"description": "true or false, in place of the user's."},
         },
     }
 

@@ -9,9 +9,10 @@ from Middleware.cli import docs
 from Middleware.cli.reference import pages
 from Middleware.cli.tables import model_tables, option_tables, rows_of
 from Middleware.config.loose import LooseBool, Settings
-from Middleware.config.models import Endpoint, User
+from Middleware.config.models import ApiType, Endpoint, McpServer, PromptTemplate, User
+from Middleware.workflows.handlers.base.node_handler import node_types
 from Middleware.workflows.handlers.base.node_options import NodeOptions
-from Middleware.workflows.handlers.impl.standard_handler import StandardOptions
+from Middleware.workflows.handlers.impl.context_compactor_handler import CompactorSettings
 
 PAGES = pages()
 
@@ -34,9 +35,12 @@ def test_every_page_that_is_there_is_written_from_the_code() -> None:
     assert {path.name for path in docs.FOLDER.iterdir()} == PAGES.keys()
 
 
-@pytest.mark.parametrize("model", [User, Endpoint, NodeOptions, StandardOptions])
+EXPLAINED = [User, Endpoint, ApiType, McpServer, PromptTemplate, NodeOptions, CompactorSettings]
+
+
+@pytest.mark.parametrize("model", [*EXPLAINED, *{kind.options for _, kind in node_types}])
 def test_every_key_of_the_files_that_everybody_edits_is_explained(model: type[Settings]) -> None:
-    assert [row.keys[0] for row in rows_of(model) if not row.text] == []
+    assert [row.keys[0] for row in rows_of(model) if not row.text and row.keys != ("name",)] == []
 
 
 def test_what_is_used_is_a_table_and_what_is_not_a_list() -> None:

@@ -521,3 +521,34 @@ def test_a_tool_call_of_a_grandchild_reaches_the_client_and_is_text_for_later_no
     assert "".join(part.get("content") or "" for part in parts) == "Wait."
     assert choices[-1]["finish_reason"] == "tool_calls"
     assert outputs == ["<Wait.>", "[Wait.]"]
+
+
+WORKS = {"type": "StringConcatenator", "strings": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("user", "file", "told"),
+    [
+        pytest.param(True, {}, "First…\nnode_2…\nBelow…\n", id="the user's"),
+        pytest.param(False, {"showProgress": True}, "First…\nnode_2…\n", id="of the file"),
+        pytest.param(True, {"showProgress": "false"}, "Below…\n", id="not of this file"),
+        pytest.param(False, {}, "", id="of nobody"),
+    ],
+)
+def test_a_streamed_answer_begins_with_the_names_of_the_nodes_before_it(
+    tmp_path: Path, user: bool, file: dict[str, Any], told: str
+) -> None:
+    tree = Tree(tmp_path, showProgress=user)
+    tree.own("aside", [{**WORKS, "title": "Hidden"}, static("aside")])
+    tree.own("below", [{**WORKS, "title": "Below"}, static("the answer", is_responder=True), WORKS])
+    nodes = [{**WORKS, "title": "First"}, calls("aside"), calls("below", is_responder=True), WORKS]
+    tree.workflow("w", nodes, **file)
+    with tree.serve() as live:
+        streamed = live.chat(model="w", stream=True)
+        whole = live.chat(model="w").json["choices"][0]["message"]
+
+    frames = [json.loads(frame.removeprefix("data: ")) for frame in streamed.frames[:-1]]
+    deltas = [frame["choices"][0]["delta"] for frame in frames]
+    reasoning = "".join(delta.get("reasoning_content") or "" for delta in deltas)
+    assert (streamed.text, reasoning) == ("the answer", told)
+    assert whole == {"role": "assistant", "content": "the answer"}

@@ -71,6 +71,13 @@ class Workflow:
         given = self.variables.get("globalVariables")
         return given if isinstance(given, Mapping) else {}
 
+    def switch(self, key: str, otherwise: bool) -> bool:
+        """A setting of users that a workflow's file may decide for itself."""
+        said = self.variables.get(key)
+        if said is None:
+            return otherwise
+        return said.strip().lower() == "true" if isinstance(said, str) else bool(said)
+
     @property
     def is_graph(self) -> bool:
         return self.edges is not None

@@ -110,7 +110,7 @@ def _build(config: Snapshot, workflow: Workflow, model: _Model, options: Any) ->
         images=image_rules(user, takes_addresses=takes_addresses),
         structured_output=model.api_type.structured_output,
         length_key=_length_to_fit(model, parameters),
-        shows_thinking=_shows_thinking(user, workflow),
+        shows_thinking=workflow.switch("showThinking", user.show_thinking),
         conversation=_conversation_rules(user, options, backend.kind == "chat", clamp),
         prompt=_prompt_rules(options, clamp, splits),
         # Thinking is kept for the run's record, whether or not the client sees it.
@@ -151,14 +151,6 @@ def _length_to_fit(model: _Model, parameters: Mapping[str, Any]) -> str | None:
     window = model.endpoint.max_context_token_size
     length = parameters.get(key) if key else None
     return key if isinstance(length, int) and window and length >= window else None
-
-
-def _shows_thinking(user: User, workflow: Workflow) -> bool:
-    """``showThinking`` of the workflow's file, else of the user."""
-    wanted = workflow.variables.get("showThinking")
-    if wanted is None:
-        return user.show_thinking
-    return wanted.strip().lower() == "true" if isinstance(wanted, str) else bool(wanted)
 
 
 def _has_filler(user: User) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 from Middleware.core.clock import Clock
 from Middleware.core.errors import RunCancelled, TooManySteps, WorkflowError
-from Middleware.core.events import Event, Finish, Reply, Usage, replay
+from Middleware.core.events import Event, Finish, ReasoningDelta, Reply, Usage, replay
 from Middleware.core.registry import nearest
 from Middleware.workflows.models.early_end import RunEndsEarly
 from Middleware.workflows.models.execution_context import RunsWorkflows
@@ -90,7 +90,11 @@ class WorkflowProcessor:
     def _walk(self) -> Iterator[Event]:
         """From node to node, along the routes they name."""
         workflow, cancel = self._workflow, self._scope.cancel
-        limit = max(self._scope.config.user.max_steps, len(workflow.nodes))
+        user = self._scope.config.user
+        shows_progress = self._call.streaming and workflow.switch(
+            "showProgress", user.show_progress
+        )
+        limit = max(user.max_steps, len(workflow.nodes))
         path: deque[str] = deque(maxlen=_PATH_SHOWN)
         taken = 0
         outcome = Outcome(WorkflowPayload())
@@ -107,6 +111,8 @@ class WorkflowProcessor:
             elif node.responds and not self._answered:
                 outcome = yield from self._answer(node)
             else:
+                if shows_progress and not self._answered:
+                    yield ReasoningDelta(f"{node.name}…\n")
                 outcome = self._branches.perform(node)
             node = workflow.successor(node, outcome.route)
         self._branches.finish()

@@ -58,7 +58,7 @@ class AgentOptions(NodeOptions):
     system_prompt: Text = ""
     """What the model is told before everything else; text with variables."""
     prompt: Text = ""
-    """Empty: the text of the step before, or the question."""
+    """What is asked; text with variables. Empty: the text of the step before, or the question."""
     output_schema: dict[str, Any] | None = None
     """A JSON Schema that the answer has to fit; the answer becomes the step's data."""
     mcp_servers: Annotated[list[Text], Names("mcp_server")] = Field(default_factory=list)

@@ -21,6 +21,7 @@ class IfElseOptions(NodeOptions):
     """
 
     condition: Text = Field(min_length=1)
+    """Text with variables: ``'{agent1Output}' == 'yes'``, ``{agent2Output} > 3 AND TRUE``."""
 
 
 class SwitchOptions(NodeOptions):
@@ -32,6 +33,7 @@ class SwitchOptions(NodeOptions):
     """
 
     value: str | None = None
+    """Text with variables that the cases are compared with; without it they are conditions."""
     cases: dict[str, str] = Field(min_length=1)
     """Name of a route -> its case; looked at in the order of the file."""
 

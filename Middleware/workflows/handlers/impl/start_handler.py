@@ -11,6 +11,7 @@ class StartOptions(NodeOptions):
     """Begin with a global variable: the question, unless another one is named."""
 
     input_variable: Text = "question"
+    """Name of the global variable that is the output."""
 
 
 @node_type("Start", options=StartOptions)
