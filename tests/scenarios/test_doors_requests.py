@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.doors import CHAT, COMPLETIONS, DOORS, MODEL, Door, every_door
 from tests.fakes.headrace import Tree, answers, static
 from tests.fakes.live_site import Received
-from tests.fakes.upstream import SILENCE, Upstream, chat, delta, stream
+from tests.fakes.upstream import SILENCE, Upstream, chat
 
 ORIGIN = "http://ui.test"
 
@@ -269,13 +269,13 @@ def test_big_requests_are_everyday(door: Door, tmp_path: Path) -> None:
 
 @every_door
 def test_a_slow_request_holds_up_nobody(door: Door, tmp_path: Path) -> None:
-    """C-32: 20 of them wait for their backend while others list models and stream."""
+    """C-32: 50 of them wait for their backend while others list models and stream."""
     tree = Tree(tmp_path).workflow("assistant", [answers()]).workflow("fast", [static("Hi")])
-    with Upstream([SILENCE]) as model, tree.model("Main", model.url).serve(threads=40) as live:
-        clients = [live.connect() for _ in range(20)]
+    with Upstream([SILENCE]) as model, tree.model("Main", model.url).serve(threads=80) as live:
+        clients = [live.connect() for _ in range(50)]
         for client in clients:
             door.send(client, stream=False)
-        model.wait_for(20)
+        model.wait_for(50)
         done = threading.Event()
         timer = threading.Timer(1.0, done.set)
         timer.start()
@@ -329,21 +329,3 @@ def test_fields_that_nobody_uses_are_named_in_a_header(door: Door, tmp_path: Pat
     ignored = told.headers["x-headrace-ignored"].split(", ")
     assert "something" in ignored
     assert "temperature" in ignored
-
-
-def test_a_stream_that_is_cut_between_nodes_asks_no_further_model(tmp_path: Path) -> None:
-    """C-19 on a door without OpenAI's shape; the others share its code."""
-    nodes = [answers("Main", title="First"), answers("Main", title="Second")]
-    tree = Tree(tmp_path).workflow("assistant", nodes)
-    door = next(door for door in DOORS if door.id == "messages")
-    with (
-        Upstream([SILENCE], stream(delta("no"))) as model,
-        tree.model("Main", model.url).serve() as live,
-    ):
-        with live.connect() as client:
-            door.send(client, stream=True)
-            model.wait_for(1)
-        assert model.asked[0].left.wait(1)
-        (run,) = live.finished()
-    assert run["status"] == "cancelled"
-    assert len(model.asked) == 1
