@@ -117,9 +117,17 @@ class HttpServer:
         # would close the trigger before it is pulled.
         server: Any = self._server
         with server.trigger.lock:
-            server.trigger.thunks.append(lambda: wasyncore.close_all(server._map, True))
+            server.trigger.thunks.append(self._close_all)
             server.pull_trigger()
         self._loop.join(timeout_seconds)
+
+    def _close_all(self) -> None:
+        """The connections first, each in the way that also frees what it still has to send: of a
+        large answer that is a file, which the loop's own way of closing leaves open.
+        """
+        for channel in self._channels():
+            channel.handle_close()
+        wasyncore.close_all(cast(Any, self._server)._map, True)
 
     def _channels(self) -> list[HTTPChannel]:
         return list(cast(dict[int, HTTPChannel], self._server.active_channels).values())

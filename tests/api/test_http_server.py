@@ -1,6 +1,8 @@
+import gc
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -82,3 +84,26 @@ def test_tcp_nodelay_is_set_on_connections() -> None:
         (channel,) = live.server._channels()
         assert channel.socket is not None
         assert channel.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["all read", "not all read"])
+def test_what_a_large_answer_was_kept_in_is_closed_with_its_connection(left: int) -> None:
+    """More than a megabyte lies in a file as long as the connection is there."""
+    size = 8_000_000
+
+    def script(turn: Turn) -> Iterator[Event]:
+        yield TextDelta("x" * size)
+        yield Finish()
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        with serving(make_site(FakeRunner(script))) as live, live.connect() as client:
+            client.send_chat(stream=False)
+            client.read(size - left * size // 2)
+            live.server.close()
+        # The warning comes when the file is thrown away.
+        del live, client
+        gc.collect()
+
+    assert [str(one.message) for one in warned if "unclosed file" in str(one.message)] == []
