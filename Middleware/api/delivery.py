@@ -17,7 +17,7 @@ from Middleware.api.background import Background, Task
 from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
 from Middleware.api.front_ends import front_end_id, is_told_in_stream, session_of
 from Middleware.api.gate import GatedAnswer, RequestGate, Slot
-from Middleware.api.headers import clean
+from Middleware.api.headers import clean, decode_id
 from Middleware.api.pulse import Pulse
 from Middleware.api.running import Running, plain_key, scope_of
 from Middleware.api.streaming import StreamedResponse, Streaming, answer_headers
@@ -215,10 +215,7 @@ def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestI
 
 def _conversation_id(environ: dict[str, Any]) -> str | None:
     """The first source of decisions §9; the others are found in the request itself."""
-    given: str = environ.get("HTTP_X_CONVERSATION_ID", "").strip()
-    if not given.isascii():
-        # WSGI hands bytes over as Latin-1, and clients mean UTF-8.
-        given = given.encode("latin-1").decode("utf-8", "replace")
+    given = decode_id(environ.get("HTTP_X_CONVERSATION_ID", ""))
     return given[:_LONGEST_ID] or None
 
 

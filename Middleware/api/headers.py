@@ -1,5 +1,7 @@
 """Names of response headers, and values that are safe to put into one."""
 
+from urllib.parse import quote, unquote
+
 from Middleware.core.errors import MiddlewareError
 
 REQUEST_ID = "X-Request-Id"
@@ -10,6 +12,8 @@ CONVERSATION_ID = "X-Conversation-Id"
 Headers = list[tuple[str, str]]
 
 _LONGEST = 1000
+_KEPT_IN_IDS = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
+"""All printable ASCII but the sign of the encoding itself, and marks that end a text."""
 
 
 def clean(value: str) -> str:
@@ -17,10 +21,33 @@ def clean(value: str) -> str:
 
     A line break would end the header or the line, and anything beyond Latin-1 cannot be sent.
     """
-    if value.isascii() and value.isprintable() and len(value) <= _LONGEST:
+    if _is_plain(value) and len(value) <= _LONGEST:
         return value
     kept = (char if " " <= char <= "~" else "?" for char in value[:_LONGEST])
     return "".join(kept)
+
+
+def encode_id(id: str) -> str:
+    """An id of a conversation as a header can carry it, whole: what is no printable ASCII is
+    percent-encoded UTF-8. :func:`decode_id` makes the same id of it.
+    """
+    return id if _is_plain(id) else quote(id, safe=_KEPT_IN_IDS)
+
+
+def decode_id(given: str) -> str:
+    """An id from a header, where WSGI hands bytes over as Latin-1 and clients mean UTF-8.
+
+    Percent-encoding is only read where a plain id cannot be meant.
+    """
+    text = given.strip()
+    if not text.isascii():
+        return text.encode("latin-1").decode("utf-8", "replace")
+    meant = unquote(text)
+    return text if meant.isascii() else meant
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def error_headers(error: MiddlewareError) -> Headers:

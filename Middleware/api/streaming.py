@@ -33,7 +33,7 @@ from waitress.channel import ClientDisconnected
 from Middleware.api.active import ActiveRequest, ClientLeft
 from Middleware.api.answers import Answer, AnswerFormat, Encoder
 from Middleware.api.errors import internal_error, log_failure, plain_headers, status_line
-from Middleware.api.headers import CLAMPED, CONVERSATION_ID, IGNORED, Headers, clean
+from Middleware.api.headers import CLAMPED, CONVERSATION_ID, IGNORED, Headers, clean, encode_id
 from Middleware.core.errors import BackendError, MiddlewareError, RunCancelled
 from Middleware.core.events import Finish
 
@@ -55,7 +55,7 @@ def answer_headers(answer: Answer) -> Headers:
     if clamped:
         headers.append((CLAMPED, f"messages={clamped}"))
     if answer.conversation_id:
-        headers.append((CONVERSATION_ID, clean(answer.conversation_id)))
+        headers.append((CONVERSATION_ID, encode_id(answer.conversation_id)))
     return headers
 
 

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from Middleware.api.headers import Headers, clean, error_headers
+from Middleware.api.headers import Headers, clean, decode_id, encode_id, error_headers
 from Middleware.core.errors import (
     BackendRejected,
     ConfigError,
@@ -24,6 +24,27 @@ from Middleware.core.errors import (
 )
 def test_only_printable_ascii_gets_into_a_header(value: str, cleaned: str) -> None:
     assert clean(value) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("id", "sent"),
+    [
+        ("chat 7", "chat 7"),
+        ("100% sure", "100% sure"),
+        ("größe", "gr%C3%B6%C3%9Fe"),
+        ("чат-🌊", "%D1%87%D0%B0%D1%82-%F0%9F%8C%8A"),
+        ("50 % ж", "50 %25 %D0%B6"),
+        ("%41", "%41"),
+    ],
+)
+def test_an_id_comes_back_as_what_a_client_can_send_again(id: str, sent: str) -> None:
+    assert encode_id(id) == sent
+    assert decode_id(sent) == id
+    assert decode_id(id.encode().decode("latin-1")) == id
+
+
+def test_an_id_never_ends_a_header() -> None:
+    assert encode_id("a\r\nB: c") == "a%0D%0AB: c"
 
 
 @dataclass(frozen=True)

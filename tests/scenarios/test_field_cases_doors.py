@@ -456,6 +456,38 @@ def test_c50_an_unknown_method_is_405_with_allow(door: Door, tmp_path: Path) -> 
 
 
 @every_door
+def test_c37_an_id_in_any_script_names_one_conversation(door: Door, tmp_path: Path) -> None:
+    """As bytes in UTF-8, and as the server gives it back."""
+    name = "беседа 🌊"
+    tree = Tree(tmp_path).workflow("assistant", [static("{Discussion_Id}")])
+    with tree.serve() as live:
+        first = door.ask(live, stream=False, headers={"x_conversation_id": name})
+        given = first.headers["x-conversation-id"]
+        again = door.ask(live, stream=True, headers={"x_conversation_id": given})
+        path = door.ask(live, stream=False, headers={"x_conversation_id": "..%2F%D0%B6"})
+
+    assert given == "%D0%B1%D0%B5%D1%81%D0%B5%D0%B4%D0%B0 %F0%9F%8C%8A"
+    assert (first.text, again.text) == (name, name)
+    assert again.headers["x-conversation-id"] == given
+    assert path.status == 400
+
+
+def test_c52_the_owner_of_a_model_is_whose_dialect_it_speaks(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, modelAliases={"gpt-*": "assistant"}).user("old", dialect="reference")
+    tree.workflow("assistant", [static("one")])
+    with tree.serve(users=("tester", "old")) as live:
+        listed = live.ask("GET", "/v1/models").json["data"]
+        one = live.ask("GET", "/v1/models/old:assistant").json
+        alias = live.ask("GET", "/v1/models/gpt-4").json
+
+    assert {model["id"]: model["owned_by"] for model in listed} == {
+        "tester:assistant": "headrace",
+        "old:assistant": "Wilmer",
+    }
+    assert (one["owned_by"], alias["owned_by"]) == ("Wilmer", "headrace")
+
+
+@every_door
 def test_c52_every_listed_model_is_answered_at_every_door(door: Door, tmp_path: Path) -> None:
     tree = Tree(tmp_path).workflow("assistant", [static("one")]).workflow("other", [static("two")])
     with tree.serve() as live:

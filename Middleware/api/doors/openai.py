@@ -1,6 +1,5 @@
 """OpenAI's chat and text completions, and model list. Routes only: the shapes are in ``wire``."""
 
-from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -9,7 +8,7 @@ from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
 from Middleware.api.doors.common import EVENT_STREAM, json_body, json_response, wants_no_tools
 from Middleware.core.clock import Clock
-from Middleware.core.errors import MiddlewareError
+from Middleware.core.errors import ConfigError, MiddlewareError
 from Middleware.core.events import Event, Finish, Reply
 from Middleware.core.messages import ChatRequest
 from Middleware.wire import anthropic_messages, openai_chat, openai_completions
@@ -149,19 +148,28 @@ def _add_models(door: Blueprint, catalogue: Catalogue, clock: Clock) -> None:
     @door.get("/models")
     def list_models() -> Response:
         """The names that ``model`` may have, one for each shared workflow."""
-        encode: Callable[..., dict[str, Any]] = encode_models
+        names, created = catalogue.names(), int(clock.timestamp())
         if is_anthropic(request.environ):
-            encode = anthropic_messages.encode_models
-        return json_response(encode(catalogue.names(), int(clock.timestamp())))
+            return json_response(anthropic_messages.encode_models(names, created))
+        dialects = {name: _dialect(catalogue, name) for name in names}
+        return json_response(encode_models(dialects, created))
 
     @door.get("/v1/models/<path:model>")
     @door.get("/models/<path:model>")
     def show_model(model: str) -> Response:
         """One of them, or an alias; 404 with the nearest names for others."""
-        encode = encode_model
+        name, created = catalogue.find(model), int(clock.timestamp())
         if is_anthropic(request.environ):
-            encode = anthropic_messages.encode_model
-        return json_response(encode(catalogue.find(model), int(clock.timestamp())))
+            return json_response(anthropic_messages.encode_model(name, created))
+        return json_response(encode_model(name, created, _dialect(catalogue, name)))
+
+
+def _dialect(catalogue: Catalogue, name: str) -> str:
+    """Of the model's user. Who cannot be read is listed all the same, as in the reference."""
+    try:
+        return catalogue.owner(name).dialect
+    except ConfigError:
+        return "reference"
 
 
 def is_anthropic(environ: Any) -> bool:
