@@ -283,9 +283,12 @@ def test_a_researcher_that_is_turned_off(tmp_path: Path) -> None:
 
 
 def test_its_time_is_its_own_and_not_that_of_the_node() -> None:
-    context = context_of(QUICK, {"promptToSearch": "fox", "timeoutSeconds": 5})
+    given = {"promptToSearch": "fox", "timeoutSeconds": 5}
+    alone = context_of(QUICK, given)
+    both = context_of(QUICK, {**given, "nodeTimeoutSeconds": 7})
 
-    assert (context.config.search_seconds, context.config.timeout_seconds) == (5, None)
+    assert (alone.config.search_seconds, alone.config.timeout_seconds) == (5, None)
+    assert (both.config.search_seconds, both.config.timeout_seconds) == (5, 7)
 
 
 def test_a_client_that_left_is_not_waited_for(tmp_path: Path) -> None:
