@@ -88,13 +88,15 @@ class Parts:
 
 
 def build_store(options: ServerOptions, clock: Clock | None = None) -> ConfigStore:
-    """The configuration that the options point at. Raises ConfigError for a user without file."""
+    """The configuration that the options point at. Raises ConfigError for folders and users that
+    are not there."""
     locations = Locations.find(
         INSTALL,
         public=_text(options.public_directory),
         configs=_text(options.config_directory),
         workflows=_text(options.workflows_directory),
     )
+    locations.require()
     return ConfigStore(locations, options.users, clock=clock)
 
 

@@ -47,7 +47,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise ConfigError(
-            f"Cannot listen on {host} port {port}: {error.strerror or error}.",
+            f"Port {port} of {host} cannot be used: {error.strerror or error}.",
             remedy="Is a server running there already? --port chooses another port.",
         ) from error
     return bound

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
+from Middleware.core.arguments import OptionParser
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
@@ -67,10 +69,10 @@ def parse_options(arguments: Sequence[str]) -> ServerOptions:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="server.py",
+    parser = OptionParser(
+        prog="python3 start.py",
+        usage="%(prog)s [options] [CONFIG_DIR [USER]]",
         description="Runs workflows behind OpenAI-compatible and other front doors.",
-        allow_abbrev=False,
     )
     _add_places(parser)
     _add_network(parser)
@@ -80,9 +82,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "config_dir", nargs="?", type=_path, help="configuration folder; --ConfigDirectory wins"
+        "config_dir",
+        metavar="CONFIG_DIR",
+        nargs="?",
+        type=_path,
+        help="configuration folder; --ConfigDirectory wins",
     )
-    parser.add_argument("user_name", nargs="?", type=_text, help="user; --User wins")
+    parser.add_argument(
+        "user_name", metavar="USER", nargs="?", type=_text, help="user; --User wins"
+    )
     add = parser.add_argument_group("files").add_argument
     for option, field_name, meaning in _FOLDERS:
         add(option, dest=field_name, metavar="DIR", type=_path, help=meaning)

@@ -16,7 +16,7 @@ from Middleware.api.admission import refuse_open_server
 from Middleware.api.http_server import HttpServer, bind
 from Middleware.api.options import ServerOptions
 from Middleware.api.site import Site
-from Middleware.config.problems import Problem
+from Middleware.config.problems import Problem, tally
 from Middleware.core.errors import ServerStopping
 
 logger = logging.getLogger(__name__)
@@ -150,12 +150,10 @@ def _url(host: str, port: int) -> str:
 def _announce(app: Application, options: ServerOptions, port: int) -> None:
     url = _url(options.listen, port)
     problems = app.problems()
-    warnings = sum(problem.severity == "warning" for problem in problems)
     lines = [
         f"API:      {url}/v1",
         f"user:     {', '.join(app.users) or '(none)'}",
-        f"problems: {len(problems) - warnings} errors, {warnings} warnings"
-        + (" (`check` lists them)" if problems else ""),
+        f"problems: {tally(problems)}" + (" (`check` lists them)" if problems else ""),
     ]
     if options.no_auth and options.listen not in ("127.0.0.1", "localhost", "::1"):
         lines.append(f"no keys are demanded on {options.listen}: anyone who reaches it may use it")

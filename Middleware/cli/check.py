@@ -10,8 +10,10 @@ from pathlib import Path
 from Middleware.api.options import ServerOptions
 from Middleware.app import build_store, check_everything
 from Middleware.cli.folders import add_folders
-from Middleware.config.problems import Problem
+from Middleware.config.locations import NoFolder
+from Middleware.config.problems import Problem, tally
 from Middleware.config.store import ConfigStore
+from Middleware.core.arguments import OptionParser
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,10 +39,11 @@ def _store(given: argparse.Namespace) -> ConfigStore:
         workflows_directory=given.workflows_directory,
         users=tuple(given.users),
     )
-    if options.config_directory and not options.config_directory.is_dir():
-        print(f"There is no folder {options.config_directory}.", file=sys.stderr)
-        raise SystemExit(2)
-    return build_store(options)
+    try:
+        return build_store(options)
+    except NoFolder as error:
+        print(error.message, file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def _tell(problems: list[Problem]) -> None:
@@ -49,19 +52,13 @@ def _tell(problems: list[Problem]) -> None:
         print(f"{problem.severity}: {where}: {problem.message} [{problem.code}]")
         if problem.remedy:
             print(f"    {problem.remedy}")
-    errors = sum(problem.severity == "error" for problem in problems)
-    print(f"{_counted(errors, 'error')}, {_counted(len(problems) - errors, 'warning')}")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    print(tally(problems))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py check",
         description="Read a whole configuration tree and tell everything that is wrong with it.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "config_dir", nargs="?", type=Path, metavar="CONFIG_DIR", help="default: the one in use"

@@ -17,6 +17,7 @@ from Middleware.cli.conversation_talk import (
     Store,
     Unreachable,
 )
+from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import MalformedRequest, RequestError
 
 USAGE, REFUSED, UNREACHABLE = 2, 3, 4
@@ -111,10 +112,9 @@ def _interactive(given: argparse.Namespace, follower: Follower) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="conversation",
+    parser = OptionParser(
+        prog="python3 start.py conversation",
         description="Talk to a durable conversation. Without --message it asks for input.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--message", "-m", dest="messages", action="append", default=[], metavar="TEXT",

@@ -7,6 +7,7 @@ from pathlib import Path
 from Middleware.app import INSTALL
 from Middleware.cli.reference import pages
 from Middleware.cli.written import write_changed
+from Middleware.core.arguments import OptionParser
 
 FOLDER = INSTALL / "docs" / "reference"
 
@@ -19,10 +20,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py docs",
         description="Write the reference pages of the documentation from the code.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "folder",

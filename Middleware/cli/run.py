@@ -11,6 +11,7 @@ from Middleware.cli.folders import add_folders
 from Middleware.cli.run_output import AnswerOutput as AnswerOutput
 from Middleware.cli.run_output import TerminalRecorder
 from Middleware.cli.run_trace import TraceRecorder
+from Middleware.core.arguments import OptionParser
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.events import TextDelta
 from Middleware.core.messages import Message
@@ -66,11 +67,10 @@ def find(parts: Parts, name: str) -> tuple[str | None, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py run",
         description="Run one workflow in the terminal. The answer goes to standard output, the "
         "steps to standard error.",
-        allow_abbrev=False,
     )
     parser.add_argument("workflow", metavar="WORKFLOW", help="name, or folder/name")
     parser.add_argument("--message", "-m", required=True, metavar="TEXT", help="what you say")

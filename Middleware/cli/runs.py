@@ -13,6 +13,7 @@ from Middleware.app import build_history
 from Middleware.cli.folders import add_folders
 from Middleware.cli.run_output import name_of, shortened
 from Middleware.cli.run_trace import details
+from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import ConfigError
 from Middleware.runs.errors import UnknownRun
 from Middleware.runs.history import History
@@ -155,10 +156,9 @@ def _limit(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py runs",
         description="List what has run, newest first, or show one run with all its steps.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("id", nargs="?", metavar="RUN", help="the id of a run, or its beginning")

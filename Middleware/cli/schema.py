@@ -8,6 +8,7 @@ from pathlib import Path
 from Middleware.app import INSTALL
 from Middleware.cli.written import write_changed
 from Middleware.config.schema import DRAFT, Schema, embed, file_schemas, object_schema
+from Middleware.core.arguments import OptionParser
 from Middleware.llm import backends as backends
 from Middleware.llm.backend import backend_types
 from Middleware.llm.backends.scripted import ScriptedReply, ScriptedRule
@@ -52,10 +53,9 @@ def all_schemas() -> dict[str, Schema]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py schema",
         description="Write the JSON Schemas of configuration and workflow files.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "folder",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from Middleware.conversations.settings import RetentionSettings, WorkerSettings
+from Middleware.core.arguments import OptionParser
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -15,10 +16,9 @@ def main(arguments: Sequence[str]) -> int:
     from Middleware.cli.conversation import add_places
     from Middleware.cli.conversation_talk import local_conversations
 
-    parser = argparse.ArgumentParser(
-        prog="worker",
+    parser = OptionParser(
+        prog="python3 start.py worker",
         description="Work on durable conversations, beside a server or other workers.",
-        allow_abbrev=False,
     )
     _add_settings(parser)
     add_places(parser)

@@ -13,6 +13,7 @@ from Middleware.app import build_parts, build_store
 from Middleware.cli.folders import add_folders
 from Middleware.cli.unset_keys import unset_keys_filled_in
 from Middleware.config.syntax import SUFFIXES
+from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import MiddlewareError
 from Middleware.runs.recorder import Silent
 from Middleware.workflows.testing.expectations import failures
@@ -135,11 +136,10 @@ def _tell(result: Result, *, verbose: bool) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python3 start.py test-workflow",
         description="Run tests of workflows. No model server is called: a test gives the replies "
         "of the models itself.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="files of tests, or folders of them"

@@ -3,6 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from Middleware.core.errors import ConfigError
+from Middleware.core.registry import nearest
+
+
+class NoFolder(ConfigError):
+    """A folder of the command line that cannot be used. Names it as it is on this machine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locations:
@@ -35,6 +42,17 @@ class Locations:
             workflows_dir = inside if inside.is_dir() else install / "Workflows"
         return cls(public=public_dir, configs=configs_dir, workflows=workflows_dir)
 
+    def require(self) -> None:
+        """Raise NoFolder where configuration or workflows cannot be read from their folders."""
+        for folder in (self.configs, self.workflows):
+            if not folder.is_dir():
+                raise NoFolder(f"There is no folder {folder}.", remedy=_near(folder))
+        if not (self.configs / "Users").is_dir() and (self.configs / "Configs" / "Users").is_dir():
+            raise NoFolder(
+                f"There is no configuration in {self.configs} itself.",
+                remedy=f"Did you mean {self.configs / 'Configs'}?",
+            )
+
     @property
     def roots(self) -> tuple[Path, ...]:
         """No configuration file outside of these is opened."""
@@ -48,6 +66,16 @@ class Locations:
             except ValueError:
                 continue
         return path.name
+
+
+def _near(folder: Path) -> str:
+    """What was probably meant by a folder that is not there."""
+    try:
+        beside = [one.name for one in folder.parent.iterdir() if one.is_dir()]
+    except OSError:
+        return ""
+    near = nearest(folder.name, beside)
+    return f"Did you mean {folder.parent / near}?" if near else ""
 
 
 def _given(text: str | None) -> Path | None:

@@ -1,5 +1,6 @@
 """What is wrong with a file, in one form for the log, ``check``, ``/health`` and the editor."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,6 +40,13 @@ class Problem:
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.file, self.place) if part)
         return f"{where}: {self.message} {self.remedy}".strip()
+
+
+def tally(problems: Sequence[Problem]) -> str:
+    """``2 errors, 1 warning``."""
+    errors = sum(problem.severity == "error" for problem in problems)
+    counts = (("error", errors), ("warning", len(problems) - errors))
+    return ", ".join(f"{n} {word}" if n == 1 else f"{n} {word}s" for word, n in counts)
 
 
 class BrokenFile(ConfigError):

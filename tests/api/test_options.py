@@ -81,6 +81,30 @@ def test_nonsense_ends_with_status_2_and_names_the_option(
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--prot", "5"), "There is no option '--prot'. Did you mean '--port'?"),
+        (("--listne=::",), "There is no option '--listne'. Did you mean '--listen'?"),
+        (
+            ("--publicdirectory", "x"),
+            "There is no option '--publicdirectory'. Did you mean '--PublicDirectory'?",
+        ),
+        (("--xyzzy",), "There is no option '--xyzzy'. --help lists all."),
+        (("a", "b", "c"), "There are words too many: c."),
+    ],
+    ids=["misspelt", "with a value", "other case", "like no other", "a third word"],
+)
+def test_what_does_not_exist_is_told_with_the_nearest_that_does(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_options(words)
+
+    usage = "usage: python3 start.py [options] [CONFIG_DIR [USER]]"
+    assert capsys.readouterr().err == f"{usage}\npython3 start.py: error: {says}\n"
+
+
+@pytest.mark.parametrize(
     ("given", "user", "expected"),
     [
         (None, "bob", (Path("pub/logs"), False)),

@@ -118,6 +118,24 @@ def test_a_folder_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     assert ran.err == f"There is no folder {tmp_path / 'nowhere'}.\n"
 
 
+def test_a_folder_that_is_nearly_right_is_told_with_what_was_meant(tmp_path: Path) -> None:
+    tree = good_tree(tmp_path / "Public")
+    configs = tree.configs
+
+    misspelt = command("check", configs.with_name("Confgs"))
+    outer = command("check", configs.parent)
+    workflows = command("check", configs, "--WorkflowsDirectory", tmp_path / "none")
+
+    assert (misspelt.code, outer.code, workflows.code) == (2, 2, 2)
+    assert misspelt.err == (
+        f"There is no folder {configs.with_name('Confgs')}. Did you mean {configs}?\n"
+    )
+    assert outer.err == (
+        f"There is no configuration in {configs.parent} itself. Did you mean {configs}?\n"
+    )
+    assert workflows.err == f"There is no folder {tmp_path / 'none'}.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [(["--xml"], "--xml"), (["one", "two"], "two"), (["--User"], "--User")],
