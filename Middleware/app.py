@@ -207,7 +207,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
                 runs_door(parts.run_log),
                 workflows_door(parts.runner, parts.run_log, background),
                 metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
-                health(__version__, store.problems),
+                health(__version__, store.problems, _catalogue(store).names),
                 openapi_door(shapes, __version__),
             ),
             shapes=shapes,
@@ -249,17 +249,21 @@ def front_doors(
 ) -> tuple[Blueprint, ...]:
     """Everything that speaks as a model server."""
     store, clock = parts.store, parts.clock
-    catalogue = Catalogue(
-        listed=partial(model_names, store),
-        found=partial(find_model, store),
-        owner=partial(user_of, store),
-    )
+    catalogue = _catalogue(store)
     return (
         openai_door(delivery, catalogue, clock),
         responses_door(delivery, catalogue, Kept(store=responses, clock=clock)),
         anthropic_door(delivery),
         ollama_door(delivery, catalogue, clock),
         embeddings_door(delivery, EmbeddingRunner(store, parts.backends), clock),
+    )
+
+
+def _catalogue(store: ConfigStore) -> Catalogue:
+    return Catalogue(
+        listed=partial(model_names, store),
+        found=partial(find_model, store),
+        owner=partial(user_of, store),
     )
 
 

@@ -60,7 +60,7 @@ def make_site(
                 openai_door(delivery, catalogue, clock),
                 anthropic_door(delivery),
                 ollama_door(delivery, catalogue, clock),
-                health("1.2.3", problems),
+                health("1.2.3", problems, catalogue.names),
             ),
             shapes=error_shapes(),
             pulse=pulse,
