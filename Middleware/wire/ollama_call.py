@@ -48,7 +48,8 @@ def encode_chat(call: ModelCall) -> dict[str, Any]:
     body |= _settings(call)
     if not call.stream:
         body["stream"] = False
-    if call.tools:
+    # Ollama knows no choice: what must not be called is not offered.
+    if call.tools and call.tool_choice != "none":
         body["tools"] = list(call.tools)
     return body
 

@@ -24,6 +24,12 @@ class Call:
     name: str = "add"
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"a": 2, "b": 3})
     id: str = "call_1"
+    raw: str = ""
+    """The arguments as text, where that is no JSON."""
+
+    @property
+    def text(self) -> str:
+        return self.raw or json.dumps(self.arguments)
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,7 @@ def _chat_calls(said: Said) -> list[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+            "function": {"name": call.name, "arguments": call.text},
         }
         for call in said.calls
     ]
@@ -378,7 +384,7 @@ def claude_frames(said: Said) -> Frames:
         index += 1
     for call in said.calls:
         block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        half, rest = _halves(json.dumps(call.arguments))
+        half, rest = _halves(call.text)
         pieces = [{"type": "input_json_delta", "partial_json": part} for part in ("", half, rest)]
         body += _claude_block(index, block, *pieces)
         index += 1
@@ -456,7 +462,7 @@ def _response_items(said: Said) -> list[dict[str, Any]]:
             "status": "completed",
             "call_id": call.id,
             "name": call.name,
-            "arguments": json.dumps(call.arguments),
+            "arguments": call.text,
         }
         for call in said.calls
     ]

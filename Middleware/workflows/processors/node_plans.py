@@ -96,7 +96,7 @@ def _build(config: Snapshot, workflow: Workflow, model: _Model, options: Any) ->
     if isinstance(response, str) or response is None:
         response = DEFAULT_RESPONSE_TOKENS
     splits = bool(
-        options.get("appendNativeToolExchange")
+        getattr(options, "append_native_tool_exchange", False)
         and backend.kind == "chat"
         and endpoint.backend_supports_tool_turns
     )
