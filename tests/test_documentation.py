@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from Middleware import app
 from Middleware.api.openapi.document import OPERATIONS
+from Middleware.core.errors import MiddlewareError
+from Middleware.wire import anthropic_messages, openai_chat
 from tests.fakes.headrace import Tree, static
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,3 +66,52 @@ def test_every_route_is_described_for_programs_and_nothing_else_is(tmp_path: Pat
 
     assert served - OPERATIONS.keys() == set(), "say in Middleware/api/openapi/ what they take"
     assert OPERATIONS.keys() - served == set(), "these are no routes"
+
+
+NEVER_SEEN = {
+    # The workflow's own answer says why; and what workers tell each other about a turn.
+    *("run_ended_early", "task_lost", "outcome_unusable"),
+}
+
+
+def kinds_of(error: type[MiddlewareError]) -> Iterator[type[MiddlewareError]]:
+    for kind in error.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+def test_every_error_that_a_client_can_get_is_explained_with_its_status() -> None:
+    assert callable(app.create_app), "all modules that have errors of their own are known now"
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("| ")]
+    told = {
+        (code, status.strip()) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)
+    }
+    passed_on = {"backend_rejected"}
+    kinds: list[type[MiddlewareError]] = [MiddlewareError, *kinds_of(MiddlewareError)]
+    missing = {
+        (kind.code, kind.status)
+        for kind in kinds
+        if kind.__module__.startswith("Middleware.")
+        and kind.code not in NEVER_SEEN | passed_on
+        and (kind.code, str(kind.status)) not in told
+    }
+
+    assert missing == set()
+    assert passed_on <= {code for code, _ in told}
+
+
+def test_the_types_of_errors_are_those_that_clients_get() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\| Status \| OpenAI.*?\n\n", page, re.DOTALL)
+    checked = 0
+    for row in table.strip().splitlines()[2:]:
+        statuses, ours, theirs = (cell.strip() for cell in row.strip("|").split("|"))
+        for status in map(int, statuses.split(", ")):
+            error = MiddlewareError("no")
+            error.status = status
+            assert f"`{openai_chat.encode_error(error)['error']['type']}`" == ours, status
+            told = f"`{anthropic_messages.encode_error(error)['error']['type']}`"
+            assert theirs.partition(";")[0] == told, status
+            checked += 1
+    assert checked == 15

@@ -18,7 +18,7 @@ from Middleware.api.errors import (
     plain_headers,
     status_line,
 )
-from Middleware.api.headers import REQUEST_ID, Headers
+from Middleware.api.headers import REQUEST_ID, Headers, clean
 from Middleware.api.health import ENVIRON_STRANGER
 from Middleware.api.openapi.document import document_of
 from Middleware.api.pulse import Pulse
@@ -29,6 +29,7 @@ from Middleware.core.errors import (
     MiddlewareError,
     RequestTooLarge,
     ServerStopping,
+    UnknownEncoding,
 )
 
 Environ = dict[str, Any]
@@ -116,6 +117,9 @@ class Site:
         if int(environ.get("CONTENT_LENGTH") or 0) > self.max_body_bytes:
             limit = self.max_body_bytes / (1024 * 1024)
             raise RequestTooLarge(f"The request is larger than {limit:g} MB.")
+        encoding = environ.get("HTTP_CONTENT_ENCODING", "").strip()
+        if encoding.lower() not in ("", "identity"):
+            raise UnknownEncoding(clean(encoding))
 
     def _refuse(self, environ: Environ, error: MiddlewareError, start: Any) -> Iterable[bytes]:
         body = self.shapes.body(environ, error)

@@ -11,6 +11,7 @@
     - UnknownRoute               404 route_not_found
     - WrongMethod                405 method_not_allowed
     - RequestTooLarge            413 request_too_large
+    - UnknownEncoding            415 unsupported_encoding
   x ConfigError                  400 configuration_error
   x WorkflowError                400 workflow_error
     - WorkflowTooDeep            400 workflow_too_deep
@@ -133,6 +134,18 @@ class WrongMethod(RequestError):
 class RequestTooLarge(RequestError):
     status = 413
     code = "request_too_large"
+
+
+class UnknownEncoding(RequestError):
+    """The body is compressed. Its content type, on the other hand, plays no part."""
+
+    status = 415
+    code = "unsupported_encoding"
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"The body is sent with `Content-Encoding: {encoding[:40]}`; send it as it is."
+        )
 
 
 class ConfigError(MiddlewareError):

@@ -1,5 +1,6 @@
 """What every door makes of requests that are odd, wrong, or not its own (C-48 to C-52)."""
 
+import gzip
 import json
 import threading
 from pathlib import Path
@@ -48,6 +49,19 @@ BROKEN = [
     b"[" * 200_000,
     b'{"a":' * 50_000,
 ]
+
+
+@every_door
+def test_a_compressed_body_is_415_and_not_called_bad_json(door: Door, tmp_path: Path) -> None:
+    body = gzip.compress(json.dumps(door.body()).encode())
+    with plain(tmp_path).serve() as live:
+        told = door.hear(live.ask("POST", door.path, body, content_encoding="gzip"))
+        plainly = door.ask(live, stream=False, headers={"content_encoding": "identity"})
+
+    assert told.status == 415
+    assert told.error is not None
+    assert "`Content-Encoding: gzip`" in told.error
+    assert plainly.text == "Hello"
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=lambda body: repr(body[:12]))

@@ -156,5 +156,5 @@ def whole(schema: Schema) -> Mapping[int, Mapping[str, Schema]]:
 
 RUNS_MODELS: Final = (403, 404, 422, 429, 499, 502, 504)
 """What a request that runs a workflow may end with (decisions §6), beside :data:`ALWAYS`."""
-ALWAYS: Final = (400, 401, 413, 500, 503)
+ALWAYS: Final = (400, 401, 413, 415, 500, 503)
 """400: of a configuration that cannot be used; 503: while the server stops."""
