@@ -24,12 +24,15 @@ class Selection:
     """Where ``workflow`` is, below ``Workflows/``: its ``_DefaultWorkflow`` runs."""
 
 
-def select(store: ConfigStore, model: str) -> Selection:
-    """Raises UnknownModel with near names, and MalformedRequest when a user must be named."""
+def select(store: ConfigStore, model: str, caller: Caller | None = None) -> Selection:
+    """Raises UnknownModel with near names, and MalformedRequest when a user must be named.
+
+    With a user's key, aliases are that user's, and only names that may be used are near.
+    """
     name = model.strip().removesuffix(":latest")
     users = store.user_names
     if len(users) > 1:
-        return _among_users(store, users, name)
+        return _among_users(store, name, caller)
     snapshot = store.snapshot(users[0])
     # The part before the first colon is not compared with the user (Surprise 16).
     return _of_user(store, snapshot, name, name.partition(":")[2] or name)
@@ -64,7 +67,7 @@ def find_model(store: ConfigStore, name: str, caller: Caller | None = None) -> s
     for user in _users_of(store, caller):
         if _by_alias(store.snapshot(user), asked.removeprefix(f"{user}:")) is not None:
             return asked
-    raise UnknownModel(_short(name), _near(store, asked))
+    raise UnknownModel(_short(name), _near(store, asked, caller))
 
 
 def _users_of(store: ConfigStore, caller: Caller | None) -> tuple[str, ...]:
@@ -91,7 +94,8 @@ def model_names(store: ConfigStore, caller: Caller | None = None) -> tuple[str, 
     return tuple(names)
 
 
-def _among_users(store: ConfigStore, users: tuple[str, ...], name: str) -> Selection:
+def _among_users(store: ConfigStore, name: str, caller: Caller | None) -> Selection:
+    users = store.user_names
     if not name:
         first = store.snapshot(users[0]).user
         if first.dialect == "headrace":
@@ -100,11 +104,11 @@ def _among_users(store: ConfigStore, users: tuple[str, ...], name: str) -> Selec
     user, _, workflow = name.partition(":")
     if user in users:
         return _of_user(store, store.snapshot(user), name, workflow)
-    for other in users:
+    for other in _users_of(store, caller):
         aliased = _by_alias(store.snapshot(other), name)
         if aliased is not None:
             return aliased
-    raise UnknownModel(_short(name), _near(store, name))
+    raise UnknownModel(_short(name), _near(store, name, caller))
 
 
 def _of_user(store: ConfigStore, snapshot: Snapshot, name: str, workflow: str) -> Selection:
@@ -155,9 +159,9 @@ def _by_alias(snapshot: Snapshot, name: str) -> Selection | None:
     return found
 
 
-def _near(store: ConfigStore, name: str) -> tuple[str, ...]:
-    """Up to three names that may have been meant."""
-    known = model_names(store)
+def _near(store: ConfigStore, name: str, caller: Caller | None = None) -> tuple[str, ...]:
+    """Up to three names that may have been meant, among those that the caller may use."""
+    known = model_names(store, caller)
     by_text: dict[str, str] = {}
     for one in known:
         by_text.setdefault(one.partition(":")[2].lower() or one.lower(), one)

@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.config.selection import Selection, model_names, select
 from Middleware.core.errors import ConfigError, MalformedRequest, UnknownModel
+from Middleware.core.messages import Caller
 from tests.config.tree import Tree
 
 OURS = {"dialect": "headrace"}
@@ -213,3 +214,24 @@ def test_a_new_workflow_is_listed_and_callable_within_a_second(tree: Tree) -> No
 
     assert select(store, "fresh") == shared("bob", "fresh")
     assert "bob:fresh" in model_names(store)
+
+
+@pytest.mark.parametrize(("user", "near"), [("anna", "anna:general"), ("", "bob:general")])
+def test_near_names_are_those_that_the_key_may_use(tree: Tree, user: str, near: str) -> None:
+    users = {name: {**OURS, "allowSharedWorkflows": True} for name in ("bob", "anna")}
+    store = build(tree, users).store(tuple(users))
+
+    with pytest.raises(UnknownModel) as caught:
+        select(store, "general", Caller(user=user, key_name="phone"))
+
+    assert f"Did you mean '{near}'" in caught.value.message
+    assert ("bob" in caught.value.message) is (user == "")
+
+
+def test_an_alias_that_several_users_have_is_that_of_the_key(tree: Tree) -> None:
+    users = {name: {**OURS, "modelAliases": {"gpt-*": "general"}} for name in ("bob", "anna")}
+    store = build(tree, users).store(tuple(users))
+
+    chosen = select(store, "gpt-5", Caller(user="anna", key_name="phone"))
+
+    assert chosen == shared("anna", "general")

@@ -105,7 +105,8 @@ class RequestRunner:
 
         Raises UnknownModel, KeyNotAllowed, MalformedRequest, ConfigError.
         """
-        selection = select(self._store, asked.model or own_model(self._store, info.caller))
+        model = asked.model or own_model(self._store, info.caller)
+        selection = select(self._store, model, info.caller)
         require_own(info.caller, selection)
         config = self._store.snapshot(selection.user)
         alive = self._liveness(config)
