@@ -1,5 +1,6 @@
 """Runs the server: from the options to the exit status."""
 
+import gc
 import logging
 import queue
 import signal
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_PORT = 5050
 _LAST_WORDS_SECONDS = 2.0
 """What cancelled requests get to send their error."""
+_COLLECT_AFTER = 10_000
+"""New objects after which the collector looks for circles. Python's 700 are a few messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ def serve(app: Application, options: ServerOptions, stop: StopSignal, out: TextI
     )
     server.start()
     _wait_until_healthy(bound)
+    _settle_memory()
     _announce(app, options, server.port)
     out.write(f"Headrace is ready at {_url(options.listen, server.port)}\n")
     out.flush()
@@ -140,6 +144,15 @@ def _wait_until_healthy(bound: socket.socket) -> None:
     with socket.create_connection((reachable, port), timeout=30) as client:
         client.sendall(b"GET /health HTTP/1.0\r\n\r\n")
         client.recv(16)
+
+
+def _settle_memory() -> None:
+    """Leave what is alive now to itself: the collector would look through all of it again and
+    again, most often while a long conversation is read (half of the time of 5,000 messages).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 def _url(host: str, port: int) -> str:

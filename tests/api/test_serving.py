@@ -45,6 +45,16 @@ def test_one_line_says_that_it_is_ready_once_health_answers() -> None:
     assert "closed" in err
 
 
+def test_what_the_server_holds_from_its_start_is_not_searched_for_garbage() -> None:
+    with served() as server, connected(server) as client:
+        say(client, "heap", stream=False)
+        told = client.receive().json["choices"][0]["message"]["content"]
+
+    frozen, threshold = map(int, told.split())
+    assert frozen > 10_000
+    assert threshold == 10_000
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_an_idle_server_stops_at_once(number: signal.Signals) -> None:
     with served() as server, connected(server) as idle:

@@ -1,9 +1,11 @@
 """A server as a process of its own, with a fake runner that does what the message says.
 
 ``python -m tests.fakes.served [server options]``; messages: ``hang``, ``stubborn`` (cannot be
-cancelled), ``rest N`` (N seconds of background work), anything else is echoed.
+cancelled), ``rest N`` (N seconds of background work), ``heap`` (tells what the collector leaves
+alone), anything else is echoed.
 """
 
+import gc
 import os
 import signal
 import subprocess
@@ -19,7 +21,7 @@ from Middleware.api.log_output import configure_logging
 from Middleware.api.options import parse_options
 from Middleware.api.serving import Application, StopSignal, serve
 from Middleware.core.errors import ConfigError
-from Middleware.core.events import Event, TextDelta
+from Middleware.core.events import Event, Finish, TextDelta
 from tests.fakes.live_site import make_site
 from tests.fakes.runner import FakeRunner, Turn, echo
 
@@ -35,6 +37,10 @@ def script(turn: Turn) -> Iterator[Event]:
     elif said == "stubborn":
         yield TextDelta("begun")
         time.sleep(60)
+    elif said == "heap":
+        yield TextDelta(f"{gc.get_freeze_count()} {gc.get_threshold()[0]}")
+        yield Finish("stop")
+        return
     yield from echo(turn)
 
 
