@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flask import Blueprint
 
@@ -64,6 +65,9 @@ from Middleware.workflows.managers.embedding_runner import EmbeddingRunner
 from Middleware.workflows.managers.request_runner import RequestRunner
 from Middleware.workflows.models.server_parts import ServerParts
 
+if TYPE_CHECKING:
+    from Middleware.storage.postgres_pool import Postgres
+
 INSTALL = Path(__file__).resolve().parent.parent
 """The checkout: what ships with the server is found from here."""
 
@@ -119,6 +123,7 @@ def build_parts(
         sqlite_directory=options.sqlite_directory,
         allow_inline_python=options.allow_inline_python,
         workflow_locks=_locks(options),
+        database=_postgres(options),
     )
     server.start(store.snapshot(name) for name in store.user_names)
     run_log = build_run_log(store, server, clock)
@@ -143,6 +148,16 @@ def _locks(options: ServerOptions) -> WorkflowLocks:
     return PostgresLocks(url)
 
 
+def _postgres(options: ServerOptions) -> "Postgres | None":
+    """What several servers share; None where each has files of its own."""
+    url = options.database
+    if url is None or not is_postgres(url):
+        return None
+    from Middleware.storage.postgres_pool import Postgres  # as above
+
+    return Postgres(url)
+
+
 def build_run_log(store: ConfigStore, server: ServerParts, clock: Clock) -> RunLog:
     return RunLog(
         WriterParts(
@@ -160,23 +175,23 @@ def build_history(options: ServerOptions) -> History:
     left open are closed first."""
     clock = SystemClock()
     store = build_store(options, clock)
-    server = ServerParts(sqlite_directory=options.sqlite_directory)
+    server = ServerParts(sqlite_directory=options.sqlite_directory, database=_postgres(options))
     keeps = [_keep(store, server, user) for user in store.user_names]
-    paths = [keep.path for keep in keeps if keep is not None]
-    close_interrupted_runs(paths, clock)
-    return History(lambda: paths)
+    places = [keep.place for keep in keeps if keep is not None]
+    close_interrupted_runs(places, clock)
+    return History(lambda: places, server.close)
 
 
 def _keep(store: ConfigStore, server: ServerParts, user: str) -> Keep | None:
     """Where and how long runs are kept, as the user's file says at the moment."""
     try:
         config = store.snapshot(user)
-        path = server.run_log(config)
+        place = server.run_log(config)
     except ConfigError:
         return None
     wanted = config.user.run_log
     return Keep(
-        path=path,
+        place=place,
         enabled=wanted.enabled,
         max_runs=wanted.max_runs,
         max_days=wanted.max_days,
@@ -198,7 +213,9 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     )
     shapes = error_shapes()
     talks = _conversations(options, parts)
-    responses = ResponseStore(_data_folder(options, store) / "responses.sqlite", parts.clock)
+    responses = ResponseStore(
+        parts.server.database or _data_folder(options, store) / "responses.sqlite", parts.clock
+    )
     site = Site(
         SiteParts(
             blueprints=(

@@ -1,4 +1,4 @@
-"""The order of the suite when it runs on several cores, and the PostgreSQL of its tests."""
+"""The order of the suite when it runs on several cores, and databases for its tests."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.storage.places import Place
+from Middleware.storage.postgres_pool import Postgres
 from tests.fakes import postgres
 
 
@@ -38,3 +40,14 @@ def empty_postgres(cluster: postgres.Cluster) -> Iterator[str]:
     url = cluster.new_database()
     yield url
     cluster.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Each database in turn: a file that is not there yet, or a database without tables."""
+    if request.param == "sqlite":
+        yield tmp_path / "data" / "tables.sqlite"
+        return
+    database = Postgres(request.getfixturevalue("empty_postgres"))
+    yield database
+    database.close()

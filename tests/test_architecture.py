@@ -55,6 +55,10 @@ ONLY_IN = {
     "http.client": ("llm/transport.py", "tools/"),
     "dbos": ("conversations/engine.py",),
     "mcp": ("tools/",),
+    "prometheus_client": ("api/metrics.py",),
+    "opentelemetry": ("runs/spans.py",),
+    "sqlalchemy": ("storage/postgres_pool.py", "conversations/"),
+    "psycopg": ("storage/postgres",),
 }
 """Third-party package -> who may know it; all others get what it does from them."""
 

@@ -115,7 +115,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="URL",
         type=_text,
-        help="postgresql://USER@HOST/NAME: kept there in place of SQLite files",
+        help="postgresql://HOST/NAME for all that is kept, or sqlite:///FILE for conversations",
     )
 
 

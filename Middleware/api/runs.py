@@ -17,9 +17,9 @@ from Middleware.core.errors import MalformedRequest
 from Middleware.core.messages import Caller
 from Middleware.runs.happenings import Happened
 from Middleware.runs.history import owners_seen_by
+from Middleware.runs.reader import Query
 from Middleware.runs.records import Record
 from Middleware.runs.run_log import RunLog
-from Middleware.runs.store import Query
 
 PREFIX: Final = "/api/runs"
 STATUSES: Final = ("running", "succeeded", "failed", "cancelled", "interrupted")

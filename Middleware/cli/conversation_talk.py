@@ -107,6 +107,7 @@ def local_conversations(given: Namespace, settings: WorkerSettings | None = None
         config_directory=given.config_directory,
         workflows_directory=given.workflows_directory,
         users=(given.user,) if given.user else (),
+        database=given.database,
     )
     parts = build_parts(options)
     run = WorkflowRuns(parts.store, parts.backends, parts.recorder, parts.clock, parts.server)

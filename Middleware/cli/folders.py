@@ -12,3 +12,19 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
         ("--WorkflowsDirectory", "workflows_directory", "workflows (<config>/Workflows)"),
     ):
         parser.add_argument(option, dest=name, type=Path, metavar="DIR", help=meaning)
+
+
+def add_databases(parser: argparse.ArgumentParser) -> None:
+    """``sqlite_directory`` and ``database``, None by default."""
+    parser.add_argument(
+        "--UserLevelSqlLiteDirectory",
+        dest="sqlite_directory",
+        type=Path,
+        metavar="DIR",
+        help="where the run log is (the user's sqlLiteDirectory)",
+    )
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        help="postgresql://HOST/NAME, where the servers keep what has run",
+    )

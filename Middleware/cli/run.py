@@ -3,11 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from Middleware.api.options import ServerOptions
 from Middleware.app import Parts, build_parts
-from Middleware.cli.folders import add_folders
+from Middleware.cli.folders import add_databases, add_folders
 from Middleware.cli.run_output import AnswerOutput as AnswerOutput
 from Middleware.cli.run_output import TerminalRecorder
 from Middleware.cli.run_trace import TraceRecorder
@@ -29,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         workflows_directory=given.workflows_directory,
         users=(given.user,) if given.user else (),
         sqlite_directory=given.sqlite_directory,
+        database=given.database,
     )
     answer = AnswerOutput(sys.stdout, shares_screen=sys.stdout.isatty() and sys.stderr.isatty())
     shown = TraceRecorder if given.trace else TerminalRecorder
@@ -81,11 +81,5 @@ def _parser() -> argparse.ArgumentParser:
         help="show of every step what went in and what came out, and a line while it works",
     )
     add_folders(parser)
-    parser.add_argument(
-        "--UserLevelSqlLiteDirectory",
-        dest="sqlite_directory",
-        type=Path,
-        metavar="DIR",
-        help="where the run log is (the user's sqlLiteDirectory)",
-    )
+    add_databases(parser)
     return parser

@@ -5,20 +5,19 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from Middleware.api.options import ServerOptions
 from Middleware.app import build_history
-from Middleware.cli.folders import add_folders
+from Middleware.cli.folders import add_databases, add_folders
 from Middleware.cli.run_output import name_of, shortened
 from Middleware.cli.run_trace import details
 from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import ConfigError
 from Middleware.runs.errors import UnknownRun
 from Middleware.runs.history import History
+from Middleware.runs.reader import Query
 from Middleware.runs.records import Record
-from Middleware.runs.store import Query
 
 STATUSES = ("running", "succeeded", "failed", "cancelled", "interrupted")
 _HEAD: tuple[str, ...] = ("STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST")
@@ -35,12 +34,16 @@ def main(arguments: Sequence[str]) -> int:
             workflows_directory=given.workflows_directory,
             users=(given.user,) if given.user else (),
             sqlite_directory=given.sqlite_directory,
+            database=given.database,
         )
     )
-    if given.id:
-        _show(history.find(_whole_id(history, given.id)), as_json=given.json)
-    else:
-        _list(history, given)
+    try:
+        if given.id:
+            _show(history.find(_whole_id(history, given.id)), as_json=given.json)
+        else:
+            _list(history, given)
+    finally:
+        history.close()
     return 0
 
 
@@ -171,13 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="as the API gives it")
     add("--User", dest="user", metavar="NAME", help="whose configuration")
     add_folders(parser)
-    add(
-        "--UserLevelSqlLiteDirectory",
-        dest="sqlite_directory",
-        type=Path,
-        metavar="DIR",
-        help="where the run log is (the user's sqlLiteDirectory)",
-    )
+    add_databases(parser)
     return parser
 
 

@@ -1,31 +1,51 @@
 """What an Agent node remembers of a user: their last conversation with it (design §5).
 
-Kept in SQLite, one row a turn. A turn is written when it is complete, both its messages at once,
-so that two requests of one user never mix theirs.
+One row a turn, in SQLite or PostgreSQL. A turn is written when it is complete, both its messages
+at once, so that two requests of one user never mix theirs.
 """
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from Middleware.core.messages import Message
-from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable, transaction
+from Middleware.storage.places import Connection, Place, PostgresTables, Tables, transaction
+from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS agent_turns (
-    caller TEXT NOT NULL,
-    agent TEXT NOT NULL,
-    thread INTEGER NOT NULL,
-    turn INTEGER NOT NULL,
-    asked TEXT NOT NULL,
-    answered TEXT NOT NULL,
-    at REAL NOT NULL,
-    PRIMARY KEY (caller, agent, thread, turn)
-) WITHOUT ROWID
-"""
+_TABLES = Tables(
+    sqlite="""
+    CREATE TABLE IF NOT EXISTS agent_turns (
+        caller TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        thread INTEGER NOT NULL,
+        turn INTEGER NOT NULL,
+        asked TEXT NOT NULL,
+        answered TEXT NOT NULL,
+        at REAL NOT NULL,
+        PRIMARY KEY (caller, agent, thread, turn)
+    ) WITHOUT ROWID
+    """,
+    postgres=PostgresTables(
+        "agents",
+        (
+            (
+                """
+                CREATE TABLE agent_turns (
+                    caller TEXT NOT NULL,
+                    agent TEXT NOT NULL,
+                    thread BIGINT NOT NULL,
+                    turn BIGINT NOT NULL,
+                    asked TEXT NOT NULL,
+                    answered TEXT NOT NULL,
+                    at DOUBLE PRECISION NOT NULL,
+                    PRIMARY KEY (caller, agent, thread, turn)
+                )
+                """,
+            ),
+        ),
+    ),
+)
 
 
 class AgentMemoryError(Exception):
@@ -47,8 +67,8 @@ class Thread:
 class AgentThreads:
     """All conversations of all users with agents; one a database, used by any thread."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._lock = threading.Lock()
 
     def last(self, caller: str, agent: str) -> Thread:
@@ -90,9 +110,9 @@ class AgentThreads:
             )
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[Connection]:
         try:
-            with self._lock, transaction(self._path, _SCHEMA) as database:
+            with self._lock, transaction(self._place, _TABLES) as database:
                 yield database
         except (DatabaseBusy, DatabaseUnavailable) as error:
             raise AgentMemoryError(str(error)) from error

@@ -1,17 +1,18 @@
-"""Reading what the log has written, in one file or in several (users may have their own)."""
+"""Reading what the log has written: in one database, or in several (users may have their own)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
-from pathlib import Path
 
 from Middleware.core.messages import Caller
 from Middleware.runs.errors import RunLogUnavailable, UnknownRun
+from Middleware.runs.reader import Query, Reader
 from Middleware.runs.records import Record, Row, nest, open_moment, run_record, summary
 from Middleware.runs.retention import delete_runs
-from Middleware.runs.store import Query, Reader, Store, reading
+from Middleware.runs.stores import reading, store_at
+from Middleware.storage.places import Place
 from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
 
 
@@ -28,17 +29,21 @@ class Listed:
 
 
 class History:
-    """All runs that are written down. ``paths`` are the files there may be."""
+    """All runs that are written down. ``places`` are the databases there may be."""
 
-    def __init__(self, paths: Callable[[], Iterable[Path]]) -> None:
-        self._paths = paths
+    def __init__(
+        self, places: Callable[[], Iterable[Place]], close: Callable[[], None] = lambda: None
+    ) -> None:
+        self._places = places
+        self.close = close
+        """For whoever opened the databases for this alone."""
 
     def newest(self, query: Query) -> Listed:
         pages = []
         # One more than asked for tells whether there is a following page.
         wider = replace(query, limit=query.limit + 1)
-        for path in self._files():
-            with _reader(path) as reader:
+        for place in self._all():
+            with _reader(place) as reader:
                 pages.append(reader.newest(wider) if reader else [])
         rows = list(islice(merge(*pages, key=lambda row: -row["number"]), query.limit + 1))
         shown = rows[: query.limit]
@@ -58,14 +63,14 @@ class History:
 
     def delete(self, run_id: str, owners: tuple[str, ...] | None = None) -> None:
         """Delete a run with all that it started. Raises UnknownRun."""
-        with self._holding(run_id, owners) as (path, reader, top):
+        with self._holding(run_id, owners) as (place, reader, top):
             below = {run_id}
             numbers = []
             for row in reader.tree(top["user"], top["root"]):
                 if row["id"] in below or row["parent_id"] in below:
                     below.add(row["id"])
                     numbers.append(row["number"])
-        store = Store(path)
+        store = store_at(place)
         with _readable():
             try:
                 with store.transaction() as connection:
@@ -74,27 +79,27 @@ class History:
                 store.close()
 
     def ids_like(self, beginning: str) -> list[str]:
-        """Up to two ids for each file that begin like that."""
+        """Up to two ids for each database that begin like that."""
         found: list[str] = []
-        for path in self._files():
-            with _reader(path) as reader:
+        for place in self._all():
+            with _reader(place) as reader:
                 found.extend(reader.ids_like(beginning) if reader else ())
         return found
 
-    def _files(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys(self._paths()))
+    def _all(self) -> tuple[Place, ...]:
+        return tuple(dict.fromkeys(self._places()))
 
     @contextmanager
     def _holding(
         self, run_id: str, owners: tuple[str, ...] | None
-    ) -> Iterator[tuple[Path, Reader, Row]]:
-        for path in self._files():
-            with _reader(path) as reader:
+    ) -> Iterator[tuple[Place, Reader, Row]]:
+        for place in self._all():
+            with _reader(place) as reader:
                 row = reader.find(run_id) if reader else None
                 if reader is not None and row is not None:
                     if owners is not None and row["owner"] not in owners:
                         break
-                    yield path, reader, row
+                    yield place, reader, row
                     return
         raise UnknownRun(run_id)
 
@@ -116,8 +121,8 @@ def _add_interrupted_node(record: Record) -> None:
 
 
 @contextmanager
-def _reader(path: Path) -> Iterator[Reader | None]:
-    with _readable(), reading(path) as reader:
+def _reader(place: Place) -> Iterator[Reader | None]:
+    with _readable(), reading(place) as reader:
         yield reader
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from Middleware.runs.store import StoredStep
+from Middleware.runs.reader import StoredStep
 
 Record: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]

@@ -1,27 +1,24 @@
 """How much of past runs is kept: by number, age and size; and runs that a crash left open."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from Middleware.runs.rows import first_number
+from Middleware.storage.places import Connection, Place
 
 _DAY_SECONDS: Final = 86_400
 _MEGABYTE: Final = 1_000_000
 _CHUNK: Final = 500
 """Runs that are deleted in one transaction."""
-_PAGES_GIVEN_BACK: Final = 2000
-_PAGES_KEPT: Final = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
     """What one user's settings say of the run log (decisions §8)."""
 
-    path: Path
+    place: Place
     enabled: bool = True
     max_runs: int = 10_000
     """Runs that no other run has started; sub-workflows go with theirs."""
@@ -29,7 +26,7 @@ class Keep:
     max_megabytes: float = 500
 
 
-def prune(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> bool:
+def prune(connection: Connection, user: str, keep: Keep, now: float) -> bool:
     """Delete some of a user's oldest runs, if there are too many. Call it inside a transaction.
 
     True when there is more to do: the caller decides when, since new runs wait meanwhile.
@@ -55,7 +52,7 @@ def prune(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> 
     return removed == _CHUNK
 
 
-def is_too_much(connection: sqlite3.Connection, user: str, keep: Keep, now: float) -> bool:
+def is_too_much(connection: Connection, user: str, keep: Keep, now: float) -> bool:
     """Whether :func:`prune` would find something to delete. Reads one index."""
     count, size = _totals(connection, user)
     oldest = _oldest_trees(connection, user, 1)
@@ -65,9 +62,10 @@ def is_too_much(connection: sqlite3.Connection, user: str, keep: Keep, now: floa
     return too_many or oldest[0][0] < _oldest_kept(keep, now)
 
 
-def _totals(connection: sqlite3.Connection, user: str) -> tuple[int, int]:
+def _totals(connection: Connection, user: str) -> tuple[int, int]:
     count, size = connection.execute(
-        "SELECT sum(root = number), sum(bytes) FROM runs WHERE user = ?", (user,)
+        'SELECT count(*) FILTER (WHERE root = number), sum(bytes) FROM runs WHERE "user" = ?',
+        (user,),
     ).fetchone()
     return int(count or 0), int(size or 0)
 
@@ -76,24 +74,24 @@ def _oldest_kept(keep: Keep, now: float) -> int:
     return first_number(now - keep.max_days * _DAY_SECONDS)
 
 
-_RUNNING: Final = "(SELECT root FROM runs WHERE status = 'running' AND status <> 'succeeded')"
+_IS_RUNNING: Final = "status = 'running' AND status <> 'succeeded'"
 """Said in the words of the index."""
+_RUNNING: Final = f"(SELECT root FROM runs WHERE {_IS_RUNNING})"
 
 
-def _oldest_trees(
-    connection: sqlite3.Connection, user: str, most: int = _CHUNK
-) -> list[tuple[int, int]]:
+def _oldest_trees(connection: Connection, user: str, most: int = _CHUNK) -> list[tuple[int, int]]:
     """Runs that are over, with what they started: number and bytes, the oldest first."""
-    return connection.execute(
-        f"SELECT root, sum(bytes) FROM runs WHERE user = ? AND root NOT IN {_RUNNING}"
+    found = connection.execute(
+        f'SELECT root, sum(bytes) FROM runs WHERE "user" = ? AND root NOT IN {_RUNNING}'
         " GROUP BY root ORDER BY root LIMIT ?",
         (user, most),
-    ).fetchall()
+    )
+    return [(int(root), int(size)) for root, size in found.fetchall()]
 
 
-def _delete_up_to(connection: sqlite3.Connection, user: str, last: int) -> None:
+def _delete_up_to(connection: Connection, user: str, last: int) -> None:
     """All at once, which costs a fraction of one by one."""
-    which = f"user = ? AND root <= ? AND root NOT IN {_RUNNING}"
+    which = f'"user" = ? AND root <= ? AND root NOT IN {_RUNNING}'
     connection.execute(
         f"DELETE FROM steps WHERE run IN (SELECT number FROM runs WHERE {which} AND steps IS NULL)",
         (user, last),
@@ -101,29 +99,21 @@ def _delete_up_to(connection: sqlite3.Connection, user: str, last: int) -> None:
     connection.execute(f"DELETE FROM runs WHERE {which}", (user, last))
 
 
-def delete_runs(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+def delete_runs(connection: Connection, numbers: Iterable[int]) -> None:
     """And their steps."""
     each = [(number,) for number in numbers]
     connection.executemany("DELETE FROM steps WHERE run = ?", each)
     connection.executemany("DELETE FROM runs WHERE number = ?", each)
 
 
-def give_back(connection: sqlite3.Connection) -> None:
-    """Make the file smaller by pages that are not used any more, if they are so many that the
-    next runs will not need them soon. Outside of transactions.
-    """
-    unused, pages = (
-        int(connection.execute(f"PRAGMA {what}").fetchone()[0])
-        for what in ("freelist_count", "page_count")
-    )
-    if unused < _PAGES_KEPT or unused * 4 < pages:
-        return
-    # As a script, because as a statement it is not carried on to its end.
-    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_GIVEN_BACK})")
+def running_processes(connection: Connection) -> set[str]:
+    """Whose runs have not finished, as far as the database knows."""
+    found = connection.execute(f"SELECT DISTINCT process FROM runs WHERE {_IS_RUNNING}")
+    return {str(process) for (process,) in found.fetchall()}
 
 
 def close_interrupted(
-    connection: sqlite3.Connection, lives: Callable[[str], bool], still_runs: Iterable[str] = ()
+    connection: Connection, lives: Callable[[str], bool], still_runs: Iterable[str] = ()
 ) -> int:
     """Mark runs whose process is gone. Call it inside a transaction; how many there were.
 
@@ -140,7 +130,8 @@ def close_interrupted(
         if not dead[process] or run_id in known:
             continue
         connection.execute(
-            "UPDATE runs SET status = 'interrupted', error = ? WHERE number = ?",
+            "UPDATE runs SET status = 'interrupted', error = ?"
+            " WHERE number = ? AND status = 'running'",
             (_interrupted(context), number),
         )
         marked += 1

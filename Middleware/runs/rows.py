@@ -61,23 +61,32 @@ STEP_COLUMNS: Final = ("run", "position", "started_at", "model", "body")
 @cache
 def write_runs(count: int) -> str:
     """The statement that writes so many runs; each is added, or changed if it is there."""
-    changes = ", ".join(f"{column} = excluded.{column}" for column in _CHANGING)
+    changes = _changes(_CHANGING)
     # The last condition: should another process have given the same number to a run of its own.
     return (
         f"INSERT INTO runs {_values(RUN_COLUMNS, count)}"
-        f" ON CONFLICT (number) DO UPDATE SET {changes} WHERE id = excluded.id"
+        f" ON CONFLICT (number) DO UPDATE SET {changes} WHERE runs.id = excluded.id"
     )
 
 
 @cache
 def write_steps(count: int) -> str:
     """The statement that writes so many steps, in the place of older ones."""
-    return f"INSERT OR REPLACE INTO steps {_values(STEP_COLUMNS, count)}"
+    return (
+        f"INSERT INTO steps {_values(STEP_COLUMNS, count)}"
+        f" ON CONFLICT (run, position) DO UPDATE SET {_changes(STEP_COLUMNS[2:])}"
+    )
+
+
+def _changes(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{column} = excluded.{column}" for column in columns)
 
 
 def _values(columns: tuple[str, ...], count: int) -> str:
     row = f"({', '.join('?' * len(columns))})"
-    return f"({', '.join(columns)}) VALUES {', '.join([row] * count)}"
+    # Quoted: to PostgreSQL, `user` means something else.
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"({names}) VALUES {', '.join([row] * count)}"
 
 
 CUT_STEPS: Final = "DELETE FROM steps WHERE run = ? AND position >= ?"

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from Middleware.core.messages import Caller
@@ -11,15 +10,17 @@ from Middleware.runs.errors import RunStillRunning, UnknownRun
 from Middleware.runs.happenings import Happened, Watching, told_again
 from Middleware.runs.history import History, Listed, owners_seen_by
 from Middleware.runs.live import Live, Trace
+from Middleware.runs.reader import Query
 from Middleware.runs.recorder import RunRecord, StepRecord
 from Middleware.runs.records import Record, open_moment
 from Middleware.runs.redaction import redacted_run
 from Middleware.runs.rows import owner_of
-from Middleware.runs.store import Query
 from Middleware.runs.writer import Writer, WriterParts
+from Middleware.storage.places import Place
 
 _FLUSH_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.05
+_LOOK_ELSEWHERE_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class RunLog:
         self._parts = parts
         self._live = Live(parts.clock)
         self._writer = Writer(parts)
-        self._history = History(self._paths)
+        self._history = History(self._places)
 
     def start(self) -> None:
         self._writer.start()
@@ -104,9 +105,9 @@ class RunLog:
             if watched is not None and self._may_see(watched.run, caller):
                 return self._follow(watched, caller)
             record = self.find(run_id, caller)
-            # It may have begun, or ended, between the two looks.
+            # It may have begun between the two looks.
             if record["status"] != "running" or self._watched(run_id) is None:
-                return iter([list(told_again(self.find(run_id, caller)))])
+                return self._follow_elsewhere(record, caller)
 
     def _follow(self, watched: _Watched, caller: Caller | None) -> Iterator[list[Happened]]:
         watching = Watching(watched.trace, watched.run)
@@ -116,6 +117,19 @@ class RunLog:
                 yield [("run_finished", self._final(watched.run, caller))]
                 return
             time.sleep(_LOOK_SECONDS)
+
+    def _follow_elsewhere(self, record: Record, caller: Caller | None) -> Iterator[list[Happened]]:
+        """A run that is over, or one of another server: of that, what it has written."""
+        told = 0
+        while not self._writer.stopping:
+            *steps, end = told_again(record)
+            if record["status"] != "running":
+                yield [*steps[told:], end]
+                return
+            yield steps[told:]
+            told = len(steps)
+            time.sleep(_LOOK_ELSEWHERE_SECONDS)
+            record = self.find(record["id"], caller)
 
     def _final(self, run: RunRecord, caller: Caller | None) -> Record:
         try:
@@ -135,11 +149,11 @@ class RunLog:
         owners = owners_seen_by(caller)
         return owners is None or owner_of(run.caller, run.user) in owners
 
-    def _paths(self) -> Iterator[Path]:
+    def _places(self) -> Iterator[Place]:
         for user in self._parts.users():
             keep = self._parts.keep(user)
             if keep is not None:
-                yield keep.path
+                yield keep.place
 
 
 def _add_present(record: Record, watched: _Watched) -> None:

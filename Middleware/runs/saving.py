@@ -1,4 +1,4 @@
-"""Rows on their way into the files: what cannot be written now, and what is too old."""
+"""Rows on their way into the databases: what cannot be written now, and what is too old."""
 
 import logging
 from collections import deque
@@ -10,10 +10,17 @@ from typing import Final
 
 from Middleware.core.clock import Clock
 from Middleware.runs.metrics import Metrics
-from Middleware.runs.retention import Keep, close_interrupted, give_back, is_too_much, prune
+from Middleware.runs.retention import (
+    Keep,
+    close_interrupted,
+    is_too_much,
+    prune,
+    running_processes,
+)
 from Middleware.runs.store import Rows, Store
+from Middleware.runs.stores import store_at
 from Middleware.runs.tracking import Tracked
-from Middleware.storage.alive import Alive
+from Middleware.storage.places import Lives, Place, alive_at, exists
 from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
@@ -22,13 +29,14 @@ MOST_UNSAVED_BYTES: Final = 32_000_000
 """Rows that wait for a database that cannot be written. At more than this, runs are lost."""
 _BUSY_SECONDS: Final = 0.2
 _PRUNE_SECONDS: Final = 1.0
+_LOOK_AT_OTHERS_SECONDS: Final = 15.0
 
 
 @dataclass(slots=True)
 class Batch:
-    """The rows of one look at the runs, for one file."""
+    """The rows of one look at the runs, for one database."""
 
-    path: Path
+    place: Place
     rows: Rows = field(default_factory=Rows)
     runs: list[tuple[Tracked, bool]] = field(default_factory=list)
     """Whose rows these are, and whether the run is finished."""
@@ -45,11 +53,14 @@ class Saving:
         self._metrics = metrics
         self._clock = clock
         self._unsaved: deque[Batch] = deque()
-        self._stores: dict[Path, Store] = {}
-        self._alive: dict[Path, Alive] = {}
-        self._incomplete: set[Path] = set()
-        """Files in which the end of a run may be missing."""
+        self._stores: dict[Place, Store] = {}
+        self._alive: dict[Place, Lives] = {}
+        self._incomplete: set[Place] = set()
+        """Databases in which the end of a run may be missing."""
         self._prune_again: dict[str, float] = {}
+        self._suspects: dict[Place, set[str]] = {}
+        """Processes that looked gone when they were last looked at."""
+        self._look_at_others = 0.0
         self._failing = False
 
     def add(self, batches: Iterable[Batch]) -> None:
@@ -60,8 +71,8 @@ class Saving:
         while self._unsaved:
             batch = self._unsaved[0]
             try:
-                store = self._store(batch.path)
-                if batch.path in self._incomplete:
+                store = self._store(batch.place)
+                if batch.place in self._incomplete:
                     self._complete(store, running())
                 self._refused(store.write(batch.rows))
             except (DatabaseBusy, DatabaseUnavailable) as error:
@@ -70,12 +81,12 @@ class Saving:
             self._unsaved.popleft()
             self._recovered()
 
-    def open(self, paths: Iterable[Path]) -> None:
+    def open(self, places: Iterable[Place]) -> None:
         """Close the runs that a crash has left open, before anybody looks. Makes no file."""
-        for path in set(paths):
-            if path.is_file():
+        for place in set(places):
+            if exists(place):
                 try:
-                    self._store(path)
+                    self._store(place)
                 except (DatabaseBusy, DatabaseUnavailable) as error:
                     self._cannot(error)
 
@@ -84,13 +95,14 @@ class Saving:
 
     def prune(self, user: str, keep: Keep, *, until: Callable[[], bool]) -> None:
         """Delete a user's runs that are too many; ``until`` tells that there is other work."""
-        store = self._stores.get(keep.path)
+        store = self._stores.get(keep.place)
         begun = self._clock.monotonic()
         if store is None or self._failing:
             return
         now = self._clock.timestamp()
         try:
-            more = is_too_much(store.open(), user, keep, now)
+            with store.looking() as connection:
+                more = is_too_much(connection, user, keep, now)
             # Counting a large table takes a while; what is long is not done often.
             took = self._clock.monotonic() - begun
             self._prune_again[user] = begun + max(_PRUNE_SECONDS, took * 50)
@@ -99,7 +111,7 @@ class Saving:
             while more and not until():
                 with store.transaction() as connection:
                     more = prune(connection, user, keep, now)
-            give_back(store.open())
+            store.give_back()
         except (DatabaseBusy, DatabaseUnavailable) as error:
             logger.debug("old runs could not be deleted now: %s", _reason(error))
 
@@ -112,10 +124,10 @@ class Saving:
         for alive in self._alive.values():
             alive.close()
 
-    def _store(self, path: Path) -> Store:
-        store = self._stores.get(path)
+    def _store(self, place: Place) -> Store:
+        store = self._stores.get(place)
         if store is None:
-            store = self._stores[path] = Store(path, wait_seconds=_BUSY_SECONDS)
+            store = self._stores[place] = store_at(place, wait_seconds=_BUSY_SECONDS)
             with self._or_forget(store):
                 self._begin(store)
         return store
@@ -126,34 +138,60 @@ class Saving:
         try:
             yield
         except BaseException:
-            del self._stores[store.path]
+            del self._stores[store.place]
             store.close()
             raise
 
     def _begin(self, store: Store) -> None:
-        """The first use of a file: runs of processes that are gone are over."""
-        folder = store.path.parent
-        alive = self._alive.get(folder)
+        """The first use of a database: runs of processes that are gone are over."""
+        where = _home(store.place)
+        alive = self._alive.get(where)
         if alive is None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                alive = self._alive[folder] = Alive(folder, self._session)
-            except OSError as error:
-                raise DatabaseUnavailable(str(error)) from error
-
-        def lives(process: str) -> bool:
-            return process == self._session or alive.lives(process)
-
+            alive = self._alive[where] = alive_at(store.place, self._session)
         with store.transaction() as connection:
-            closed = close_interrupted(connection, lives)
-        if closed:
-            logger.info("%d runs were interrupted by the end of their server", closed)
+            closed = close_interrupted(connection, self._living(alive))
+        self._interrupted(closed)
+
+    def look_after_others(self) -> None:
+        """Now and then: runs of processes that have gone meanwhile are over as well. One must
+        look gone twice: a database that was away for a moment takes every process for gone.
+        """
+        now = self._clock.monotonic()
+        if now < self._look_at_others:
+            return
+        self._look_at_others = now + _LOOK_AT_OTHERS_SECONDS
+        for store in self._stores.values():
+            try:
+                self._look_at(store)
+            except (DatabaseBusy, DatabaseUnavailable) as error:
+                logger.debug("runs of other servers could not be read now: %s", _reason(error))
+
+    def _look_at(self, store: Store) -> None:
+        alive = self._alive[_home(store.place)]
+        alive.renew()
+        with store.looking() as connection:
+            processes = running_processes(connection)
+        lives = self._living(alive)
+        gone = {process for process in processes if not lives(process)}
+        certain = gone & self._suspects.get(store.place, set())
+        self._suspects[store.place] = gone
+        if certain:
+            with store.transaction() as connection:
+                closed = close_interrupted(connection, lambda process: process not in certain)
+            self._interrupted(closed)
+
+    def _living(self, alive: Lives) -> Callable[[str], bool]:
+        return lambda process: process == self._session or alive.lives(process)
+
+    def _interrupted(self, runs: int) -> None:
+        if runs:
+            logger.info("%d runs were interrupted by the end of their server", runs)
 
     def _complete(self, store: Store, running: Iterable[str]) -> None:
         """Ends of runs were lost: nothing may look as if it ran for ever."""
         with store.transaction() as connection:
             close_interrupted(connection, lambda process: process != self._session, running)
-        self._incomplete.discard(store.path)
+        self._incomplete.discard(store.place)
 
     def _cannot(self, error: Exception) -> None:
         if not self._failing:
@@ -162,7 +200,7 @@ class Saving:
         while sum(batch.rows.bytes for batch in self._unsaved) > MOST_UNSAVED_BYTES:
             lost = self._unsaved.popleft()
             self._metrics.dropped_runs += lost.finished()
-            self._incomplete.add(lost.path)
+            self._incomplete.add(lost.place)
             for tracked, finished in lost.runs:
                 if not finished:
                     tracked.forget_rows()
@@ -178,11 +216,16 @@ class Saving:
             logger.error("the run log's database refused %d rows; their runs are incomplete", rows)
 
 
-def close_interrupted_runs(paths: Iterable[Path], clock: Clock) -> None:
+def _home(place: Place) -> Place:
+    """What processes that use the place have in common: the folder, or the database."""
+    return place.parent if isinstance(place, Path) else place
+
+
+def close_interrupted_runs(places: Iterable[Place], clock: Clock) -> None:
     """For who only reads: mark the runs of processes that are gone."""
     saving = Saving(f"look-{clock.new_id()}", Metrics(), clock)
     try:
-        saving.open(paths)
+        saving.open(places)
     finally:
         saving.close()
 

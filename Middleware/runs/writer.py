@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from Middleware.core.clock import Clock
@@ -15,6 +14,7 @@ from Middleware.runs.recorder import RunRecord
 from Middleware.runs.retention import Keep
 from Middleware.runs.saving import Batch, Saving
 from Middleware.runs.tracking import EndOfTree, Tracked, Tracking
+from Middleware.storage.places import Place
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,7 @@ class Writer:
         self._guarded(lambda: self._gather(everything=bool(waiting) or self.stopping))
         self._guarded(lambda: self._saving.save(self._running))
         self._guarded(lambda: self._prune(at_once=bool(waiting)))
+        self._guarded(self._saving.look_after_others)
         for written in waiting:
             written.set()
 
@@ -132,12 +133,12 @@ class Writer:
 
     def _open(self) -> None:
         keeps = [self._parts.keep(user) for user in self._parts.users()]
-        self._saving.open(keep.path for keep in keeps if keep is not None)
+        self._saving.open(keep.place for keep in keeps if keep is not None)
 
     def _gather(self, *, everything: bool) -> None:
         """Make rows. A run that is not over gets its first one at the second look, unless
         somebody wants to see it: most are over by then."""
-        batches: dict[Path, Batch] = {}
+        batches: dict[Place, Batch] = {}
         known, self._ended_unseen = self._ended_unseen, set()
         for number, (run, finished) in enumerate(self._drain(), start=1):
             if number % _RUNS_IN_ONE_GO == 0:
@@ -162,17 +163,17 @@ class Writer:
         for _ in range(len(self._queue)):
             yield self._queue.popleft()
 
-    def _finish(self, tracked: Tracked, batches: dict[Path, Batch]) -> None:
+    def _finish(self, tracked: Tracked, batches: dict[Place, Batch]) -> None:
         self._tracking.finish(tracked)
         self._write_down(tracked, batches, finished=True)
         if self._parts.end_of_tree is not None and tracked.parent is None:
             self._parts.end_of_tree(tracked.tree)
 
-    def _write_down(self, tracked: Tracked, batches: dict[Path, Batch], *, finished: bool) -> None:
+    def _write_down(self, tracked: Tracked, batches: dict[Place, Batch], *, finished: bool) -> None:
         keep = self._keep(tracked.run.user)
         batch = None
         if keep is not None and keep.enabled:
-            batch = batches.setdefault(keep.path, Batch(keep.path))
+            batch = batches.setdefault(keep.place, Batch(keep.place))
             batch.runs.append((tracked, finished))
         try:
             self._tracking.add_rows(tracked, batch.rows if batch else None, finished=finished)

@@ -42,6 +42,9 @@ class Alive:
             path.unlink(missing_ok=True)
         return not dead
 
+    def renew(self) -> None:
+        """Nothing to do: the system keeps the lock while the process lives."""
+
     def close(self) -> None:
         """Say that this process is gone."""
         if self._handle is not None:

@@ -1,4 +1,4 @@
-"""Kept answers of ``/v1/responses``: one SQLite database, cleaned by age and number."""
+"""Kept answers of ``/v1/responses``: one database, cleaned by age and number."""
 
 import sqlite3
 import threading
@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from Middleware.core.clock import Clock
+from Middleware.storage.places import Connection, Place, PostgresTables, exists
 from Middleware.storage.sqlite import open_database, translated
 
 _WAIT_SECONDS = 10.0
@@ -44,6 +45,25 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX responses_by_age ON responses (created_at)")
 
 
+_POSTGRES = PostgresTables(
+    "responses",
+    (
+        (
+            "CREATE TABLE responses (scope TEXT NOT NULL, id TEXT NOT NULL, created_at BIGINT "
+            "NOT NULL, previous_id TEXT, body BYTEA NOT NULL, items BYTEA NOT NULL, "
+            "PRIMARY KEY (scope, id))",
+            "CREATE INDEX responses_by_age ON responses (created_at)",
+        ),
+    ),
+)
+_PUT = (
+    "INSERT INTO responses (scope, id, created_at, previous_id, body, items)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (scope, id) DO UPDATE SET"
+    " created_at = excluded.created_at, previous_id = excluded.previous_id,"
+    " body = excluded.body, items = excluded.items"
+)
+
+
 class ResponseStore:
     """One a server. The database is made when the first response is kept.
 
@@ -51,9 +71,9 @@ class ResponseStore:
     """
 
     def __init__(
-        self, path: Path, clock: Clock, *, keep_days: float = 30, most: int = 10_000
+        self, place: Place, clock: Clock, *, keep_days: float = 30, most: int = 10_000
     ) -> None:
-        self._path = path
+        self._place = place
         self._clock = clock
         self._keep_seconds = keep_days * 86400
         self._most = most
@@ -72,14 +92,14 @@ class ResponseStore:
             orjson.dumps(list(kept.items)),
         )
         with self._use() as connection:
-            connection.execute("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)", row)
+            connection.execute(_PUT, row)
             self._until_clean -= 1
             if self._until_clean < 0:
                 self._until_clean = _CLEAN_EVERY
                 self._clean(connection)
 
     def get(self, scope: str, id: str) -> KeptResponse | None:
-        if self._connection is None and not self._path.exists():
+        if self._connection is None and not exists(self._place):
             return None
         with self._use() as connection:
             row = connection.execute(
@@ -118,7 +138,7 @@ class ResponseStore:
 
     def delete(self, scope: str, id: str) -> bool:
         """False when there is none."""
-        if self._connection is None and not self._path.exists():
+        if self._connection is None and not exists(self._place):
             return False
         with self._use() as connection:
             done = connection.execute(
@@ -133,14 +153,18 @@ class ResponseStore:
                 self._connection = None
 
     @contextmanager
-    def _use(self) -> Iterator[sqlite3.Connection]:
+    def _use(self) -> Iterator[Connection]:
+        if not isinstance(self._place, Path):
+            with self._place.transaction(_POSTGRES) as connection:
+                yield connection
+            return
         with self._lock:
             if self._connection is None:
-                self._connection = open_database(self._path, [_create], wait_seconds=_WAIT_SECONDS)
+                self._connection = open_database(self._place, [_create], wait_seconds=_WAIT_SECONDS)
             with translated():
                 yield self._connection
 
-    def _clean(self, connection: sqlite3.Connection) -> None:
+    def _clean(self, connection: Connection) -> None:
         connection.execute("DELETE FROM responses WHERE created_at < ?", (self._oldest(),))
         connection.execute(
             "DELETE FROM responses WHERE created_at < (SELECT created_at FROM responses "

@@ -28,8 +28,10 @@ from typing import Any
 from Middleware.core.clock import SystemClock
 from Middleware.runs.history import History
 from Middleware.runs.metrics import Metrics
+from Middleware.runs.reader import Query
 from Middleware.runs.retention import Keep, is_too_much, prune
-from Middleware.runs.store import Query, Rows, Store
+from Middleware.runs.sqlite_store import SqliteStore
+from Middleware.runs.store import Rows, Store
 from Middleware.runs.tracking import Tracking
 from Middleware.workflows.models.run import Run
 from tests.fakes.headrace import Tree, answers
@@ -194,7 +196,7 @@ def recording(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
 
 def listing(folder: Path, steps: int) -> dict[str, Any]:
     path = folder / "runs.sqlite"
-    store = Store(path)
+    store = SqliteStore(path)
     written = _fill(store, steps // STEPS_OF_A_RUN)
     history = History(lambda: [path])
     middle = written[len(written) // 2]
@@ -202,7 +204,7 @@ def listing(folder: Path, steps: int) -> dict[str, Any]:
         number = connection.execute(
             "SELECT number FROM runs WHERE id = ?", (middle.id,)
         ).fetchone()[0]
-    keep = Keep(path=path, max_runs=10_000_000, max_megabytes=1e9, max_days=1e5)
+    keep = Keep(place=path, max_runs=10_000_000, max_megabytes=1e9, max_days=1e5)
     asked: dict[str, Callable[[], Any]] = {
         "newest 50": lambda: history.newest(Query()),
         "50 in the middle": lambda: history.newest(Query(before=number)),
@@ -214,13 +216,13 @@ def listing(folder: Path, steps: int) -> dict[str, Any]:
         "50 of a status nobody has": lambda: history.newest(Query(status="cancelled")),
         "50 of an owner": lambda: history.newest(Query(owners=("tester/", "nobody/"))),
         "one run with its steps": lambda: history.find(middle.id),
-        "is it too much": lambda: is_too_much(store.open(), "tester", keep, time.time()),
+        "is it too much": lambda: _is_too_much(store, keep),
     }
     times = {name: _milliseconds(work) for name, work in asked.items()}
     times["write a batch of 100 runs, per run"] = _write_more(store)
     with store.transaction() as connection:
         begun = time.perf_counter()
-        prune(connection, "tester", Keep(path=path, max_runs=1000), time.time())
+        prune(connection, "tester", Keep(place=path, max_runs=1000), time.time())
         times["delete 500 runs"] = round((time.perf_counter() - begun) * 1000, 2)
     store.close()
     return {
@@ -229,6 +231,11 @@ def listing(folder: Path, steps: int) -> dict[str, Any]:
         "megabytes": round(path.stat().st_size / 1e6, 1),
         "ms": times,
     }
+
+
+def _is_too_much(store: Store, keep: Keep) -> bool:
+    with store.looking() as connection:
+        return is_too_much(connection, "tester", keep, time.time())
 
 
 def _fill(store: Store, runs: int) -> list[Run]:
@@ -245,7 +252,8 @@ def _fill(store: Store, runs: int) -> list[Run]:
             tracking.add_rows(tracked, rows, finished=True)
             written.append(Run(id=run.id, workflow="", folder="", user=""))
         store.write(rows)
-    store.open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with store.looking() as connection:
+        connection.execute("ANALYZE")
     return written
 
 

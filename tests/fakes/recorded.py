@@ -18,11 +18,12 @@ from Middleware.core.clock import Clock
 from Middleware.core.events import TextDelta, Usage
 from Middleware.core.messages import Caller
 from Middleware.runs.metrics import Metrics
+from Middleware.runs.reader import Query
 from Middleware.runs.retention import Keep
 from Middleware.runs.run_log import RunLog
-from Middleware.runs.store import Query
 from Middleware.runs.tracking import EndOfTree
 from Middleware.runs.writer import WriterParts
+from Middleware.storage.places import Place
 from Middleware.workflows.models.run import Run, RunStatus
 from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
@@ -159,19 +160,24 @@ def file_of(folder: Path) -> Path:
     return folder / "data" / "runs.sqlite"
 
 
+def _place(where: Place) -> Place:
+    return file_of(where) if isinstance(where, Path) else where
+
+
 @contextmanager
 def run_log(
-    folder: Path,
+    where: Place,
     *,
-    users: Mapping[str, Path] | None = None,
+    users: Mapping[str, Place] | None = None,
     clock: Clock | None = None,
     end_of_tree: EndOfTree | None = None,
     start: bool = True,
 ) -> Iterator[FakeLog]:
-    """``users`` and their files; one, ``tester``, by default."""
+    """``where`` is a folder or a database. ``users`` and their databases; one, ``tester``, by
+    default."""
     shifted = clock if isinstance(clock, ShiftedClock) else ShiftedClock()
     keeps: dict[str, Keep | None] = {
-        user: Keep(path=path) for user, path in (users or {"tester": file_of(folder)}).items()
+        user: Keep(place=place) for user, place in (users or {"tester": _place(where)}).items()
     }
     fake: FakeLog
     log = RunLog(

@@ -13,7 +13,8 @@ from Middleware.core.errors import MiddlewareError
 from Middleware.core.messages import Message
 from Middleware.runs import saving, writer
 from Middleware.runs.errors import RunStillRunning, UnknownRun
-from Middleware.runs.store import Query
+from Middleware.runs.reader import Query
+from Middleware.storage.places import Place
 from Middleware.workflows.models.workflow_context import WorkflowPayload
 from tests.fakes.live_site import wait_until
 from tests.fakes.recorded import FakeLog, a_caller, a_step, file_of, run_log, used
@@ -21,8 +22,8 @@ from tests.fakes.recorded import FakeLog, a_caller, a_step, file_of, run_log, us
 TOKENS = {"prompt": 3, "completion": 4, "total": 7, "estimated": False}
 
 
-def test_a_finished_run_is_found_as_it_was(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_a_finished_run_is_found_as_it_was(place: Place) -> None:
+    with run_log(place) as log:
         run = log.begin("assistant", request_id="q1")
         run.context.global_variables["question"] = "Who?"
         log.step(run, "node_1", {"claim": 12}, endpoint="Main", usage=used(3, 4), cost=0.5)
@@ -44,8 +45,8 @@ def test_a_finished_run_is_found_as_it_was(tmp_path: Path) -> None:
     assert shown["timeline"][0]["startedAt"] < shown["timeline"][0]["finishedAt"]
 
 
-def test_a_running_run_is_seen_with_the_steps_it_has_and_the_words_so_far(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_a_running_run_is_seen_with_the_steps_it_has_and_the_words_so_far(place: Place) -> None:
+    with run_log(place) as log:
         run = log.begin()
         log.step(run, "node_1", "one")
         log.start_step(run, "node_2")
@@ -67,8 +68,8 @@ def test_a_running_run_is_seen_with_the_steps_it_has_and_the_words_so_far(tmp_pa
         assert log.ids(status="running") == []
 
 
-def test_a_failed_run_is_complete_up_to_where_it_stopped(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_a_failed_run_is_complete_up_to_where_it_stopped(place: Place) -> None:
+    with run_log(place) as log:
         run = log.begin()
         log.step(run, "node_1", "one")
         log.step(run, "node_2", "half", error="It broke.", resolved_prompt=(Message("user", "?"),))
@@ -89,8 +90,8 @@ def test_a_failed_run_is_complete_up_to_where_it_stopped(tmp_path: Path) -> None
     ]
 
 
-def test_sub_workflows_are_nested_and_their_tokens_are_counted_in(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_sub_workflows_are_nested_and_their_tokens_are_counted_in(place: Place) -> None:
+    with run_log(place) as log:
         top = log.begin("top")
         log.start_step(top, "call")
         middle = log.below(top, "middle")
@@ -117,8 +118,8 @@ def test_sub_workflows_are_nested_and_their_tokens_are_counted_in(tmp_path: Path
     assert shown["cost"] == 0.25
 
 
-def test_steps_that_are_sorted_afterwards_are_sorted_in_the_log_too(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_steps_that_are_sorted_afterwards_are_sorted_in_the_log_too(place: Place) -> None:
+    with run_log(place) as log:
         run = log.begin()
         log.step(run, "node_2", "two")
         assert [s["nodeName"] for s in log.shown(run)["context"]["steps"]] == ["node_2"]
@@ -172,16 +173,16 @@ def test_runs_of_a_user_who_is_gone_do_no_harm(tmp_path: Path) -> None:
         assert log.ids() == [run.id]
 
 
-def test_runs_that_are_too_many_go(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_runs_that_are_too_many_go(place: Place) -> None:
+    with run_log(place) as log:
         log.keep(max_runs=3)
         runs = [log.finished().id for _ in range(10)]
 
         assert log.ids() == [*reversed(runs)][:3]
 
 
-def test_old_runs_go_although_nothing_new_comes(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_old_runs_go_although_nothing_new_comes(place: Place) -> None:
+    with run_log(place) as log:
         log.keep(max_days=2)
         log.finished()
         assert len(log.ids()) == 1
@@ -191,8 +192,8 @@ def test_old_runs_go_although_nothing_new_comes(tmp_path: Path) -> None:
         wait_until(lambda: not log.ids())
 
 
-def test_a_run_is_deleted_with_what_it_started_and_not_while_it_runs(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_a_run_is_deleted_with_what_it_started_and_not_while_it_runs(place: Place) -> None:
+    with run_log(place) as log:
         top = log.begin()
         child = log.below(top)
         other = log.finished()
@@ -209,8 +210,8 @@ def test_a_run_is_deleted_with_what_it_started_and_not_while_it_runs(tmp_path: P
                 log.log.delete(gone)
 
 
-def test_a_sub_workflow_can_be_deleted_alone(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_a_sub_workflow_can_be_deleted_alone(place: Place) -> None:
+    with run_log(place) as log:
         top = log.begin()
         first, second = log.below(top, "first"), log.below(top, "second")
         inner = log.below(first, "inner")
@@ -223,8 +224,8 @@ def test_a_sub_workflow_can_be_deleted_alone(tmp_path: Path) -> None:
         assert log.ids(workflow="inner") == []
 
 
-def test_with_keys_runs_of_others_do_not_exist(tmp_path: Path) -> None:
-    with run_log(tmp_path) as log:
+def test_with_keys_runs_of_others_do_not_exist(place: Place) -> None:
+    with run_log(place) as log:
         jane, joe = a_caller("tester", "jane"), a_caller("tester", "joe")
         run = log.finished(caller=jane)
 
@@ -235,15 +236,15 @@ def test_with_keys_runs_of_others_do_not_exist(tmp_path: Path) -> None:
                 what(run.id, joe)
 
 
-def test_a_server_that_ended_has_left_its_runs_interrupted(tmp_path: Path) -> None:
-    with run_log(tmp_path) as dead:
+def test_a_server_that_ended_has_left_its_runs_interrupted(place: Place) -> None:
+    with run_log(place) as dead:
         run = dead.begin()
         dead.step(run, "node_1", "one")
         dead.start_step(run, "node_2")
         dead.log.flush()
         dead.log.close()
 
-        with run_log(tmp_path) as log:
+        with run_log(place) as log:
             shown = log.shown(run)
 
     assert shown["status"] == "interrupted"
@@ -253,16 +254,31 @@ def test_a_server_that_ended_has_left_its_runs_interrupted(tmp_path: Path) -> No
     assert nodes == [("node_1", "succeeded"), ("node_2", "interrupted")]
 
 
-def test_another_server_that_lives_keeps_its_runs(tmp_path: Path) -> None:
-    with run_log(tmp_path) as one:
+def test_another_server_that_lives_keeps_its_runs(place: Place) -> None:
+    with run_log(place) as one:
         run = one.begin()
         one.log.flush()
-        with run_log(tmp_path) as other:
+        with run_log(place) as other:
             assert other.shown(run)["status"] == "running"
             mine = other.finished()
             one.end(run)
             assert one.shown(run)["status"] == "succeeded"
             assert other.ids() == [mine.id, run.id]
+
+
+def test_a_server_that_goes_on_notices_that_another_is_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Looked at four times a minute.
+    monkeypatch.setattr(saving, "_LOOK_AT_OTHERS_SECONDS", 0.01)
+    with run_log(place) as dead, run_log(place) as log:
+        lost, mine = dead.begin(), log.begin()
+        dead.log.flush()
+        assert set(log.ids(status="running")) == {lost.id, mine.id}
+        dead.log.close()
+
+        wait_until(lambda: log.ids(status="interrupted") == [lost.id])
+        assert log.ids(status="running") == [mine.id]
 
 
 def test_users_with_folders_of_their_own_are_listed_together(tmp_path: Path) -> None:
@@ -369,9 +385,9 @@ class Silly(WorkflowPayload):
 
 
 def test_a_record_that_cannot_be_read_does_not_end_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with run_log(tmp_path) as log:
+    with run_log(place) as log:
         broken = log.begin()
         # As the output of a node that somebody wrote in Python may be.
         broken.context.steps.append(replace(a_step("node_1"), output_data=Silly()))

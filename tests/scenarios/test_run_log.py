@@ -12,7 +12,7 @@ import pytest
 from Middleware.api.options import ServerOptions
 from Middleware.app import build_history
 from Middleware.cli.dispatch import main
-from Middleware.runs.store import Query
+from Middleware.runs.reader import Query
 from tests.fakes.headrace import Headrace, Tree, answers, calls, static, wait_until
 from tests.fakes.own_process import OwnProcess, own_process
 from tests.fakes.upstream import (

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from Middleware.storage.places import Place
 from Middleware.storage.responses import KeptResponse, ResponseStore
 from tests.fakes.clock import ShiftedClock
 
@@ -14,8 +15,8 @@ def kept(id: str, scope: str = "me", created_at: int | None = None, **others: st
     )
 
 
-def test_a_response_is_found_by_its_owner_only(tmp_path: Path) -> None:
-    store = ResponseStore(tmp_path / "x" / "responses.sqlite", ShiftedClock())
+def test_a_response_is_found_by_its_owner_only(place: Place) -> None:
+    store = ResponseStore(place, ShiftedClock())
     store.put(kept("a"))
 
     found = store.get("me", "a")
@@ -38,8 +39,8 @@ def test_looking_makes_no_database(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_chain_is_told_oldest_first_and_ends_where_nothing_is_kept(tmp_path: Path) -> None:
-    store = ResponseStore(tmp_path / "responses.sqlite", ShiftedClock())
+def test_a_chain_is_told_oldest_first_and_ends_where_nothing_is_kept(place: Place) -> None:
+    store = ResponseStore(place, ShiftedClock())
     store.put(kept("b", previous_id="a"))
     store.put(kept("c", previous_id="b"))
 
@@ -49,9 +50,9 @@ def test_a_chain_is_told_oldest_first_and_ends_where_nothing_is_kept(tmp_path: P
     store.close()
 
 
-def test_what_is_old_is_gone_before_it_is_deleted(tmp_path: Path) -> None:
+def test_what_is_old_is_gone_before_it_is_deleted(place: Place) -> None:
     clock = ShiftedClock()
-    store = ResponseStore(tmp_path / "responses.sqlite", clock, keep_days=1)
+    store = ResponseStore(place, clock, keep_days=1)
     store.put(kept("a"))
     clock.advance(86400 + 60)
 
@@ -59,8 +60,8 @@ def test_what_is_old_is_gone_before_it_is_deleted(tmp_path: Path) -> None:
     store.close()
 
 
-def test_only_so_many_stay(tmp_path: Path) -> None:
-    store = ResponseStore(tmp_path / "responses.sqlite", ShiftedClock(), most=5)
+def test_only_so_many_stay(place: Place) -> None:
+    store = ResponseStore(place, ShiftedClock(), most=5)
     now = int(ShiftedClock().timestamp())
     for number in range(102):
         store.put(kept(f"r{number}", created_at=now - 200 + number))
@@ -71,12 +72,11 @@ def test_only_so_many_stay(tmp_path: Path) -> None:
     store.close()
 
 
-def test_it_survives_being_opened_again(tmp_path: Path) -> None:
-    path = tmp_path / "responses.sqlite"
-    first = ResponseStore(path, ShiftedClock())
+def test_it_survives_being_opened_again(place: Place) -> None:
+    first = ResponseStore(place, ShiftedClock())
     first.put(kept("a"))
     first.close()
-    second = ResponseStore(path, ShiftedClock())
+    second = ResponseStore(place, ShiftedClock())
 
     assert second.get("me", "a") is not None
     second.close()

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from Middleware.config.files import Snapshot
 from Middleware.core.errors import ConfigError
@@ -10,6 +11,10 @@ from Middleware.memory.agents import AgentThreads
 from Middleware.storage.discussions import DiscussionFolder, DiscussionKey, DiscussionRoot
 from Middleware.storage.files import PathLocks
 from Middleware.storage.locks import SqliteLocks, WorkflowLocks
+from Middleware.storage.places import Place
+
+if TYPE_CHECKING:
+    from Middleware.storage.postgres_pool import Postgres
 
 INSTALL = Path(__file__).resolve().parents[3]
 """The checkout: scripts and old data are looked for here too."""
@@ -26,6 +31,8 @@ class ServerParts:
     """``--UserLevelSqlLiteDirectory``; wins over the user's ``sqlLiteDirectory``."""
     allow_inline_python: bool = False
     """``--allow-inline-python``: code in workflow files may be run."""
+    database: "Postgres | None" = None
+    """``--database postgresql://…``: what several servers share; None where each has files."""
     workflow_locks: WorkflowLocks = field(default_factory=SqliteLocks)
     path_locks: PathLocks = field(default_factory=PathLocks)
 
@@ -48,11 +55,11 @@ class ServerParts:
 
     def agent_threads(self, config: Snapshot) -> AgentThreads:
         """What Agent nodes remember of users."""
-        return AgentThreads(self._data_folder(config) / "agents.sqlite")
+        return AgentThreads(self.database or self._data_folder(config) / "agents.sqlite")
 
-    def run_log(self, config: Snapshot) -> Path:
+    def run_log(self, config: Snapshot) -> Place:
         """The database of the user's runs."""
-        return self._data_folder(config) / "runs.sqlite"
+        return self.database or self._data_folder(config) / "runs.sqlite"
 
     def _data_folder(self, config: Snapshot) -> Path:
         return (
@@ -83,6 +90,8 @@ class ServerParts:
 
     def close(self) -> None:
         self.workflow_locks.close()
+        if self.database:
+            self.database.close()
 
 
 def _folder(text: str) -> Path | None:
