@@ -17,6 +17,7 @@ _HARMLESS = frozenset(
         "tokens",
         "attempts",
         "childRunId",
+        "clampedMessages",
         "firstTokenMs",
     }
 )

@@ -777,6 +777,7 @@ def test_c30_a_clamped_conversation_keeps_what_matters(
         assert len(sent) / 3.5 < 4096
         dropped = told.heard.headers["x-headrace-clamped"].removeprefix("messages=")
         assert 300 < int(dropped) < 400
+        assert told.step["meta"]["clampedMessages"] == int(dropped)
         if vendor.id in WINDOW_FIELDS:
             assert told.sent["options"]["num_ctx"] == 4096
 
@@ -790,6 +791,7 @@ def test_c30_without_the_clamp_all_is_sent_and_a_cut_is_noticed(
     with asked(vendor, tmp_path, vendor.answer(said), stream=False, messages=LONG) as told:
         assert "no. 0 " in text_in(told.sent)
         assert "x-headrace-clamped" not in told.heard.headers
+        assert "clampedMessages" not in told.step["meta"]
 
     assert "counted far fewer tokens than it was sent" in caplog.text
 

@@ -26,6 +26,8 @@ class StepNotes:
     first_token_ms: float | None = None
     """Of a streamed answer: from the start of the node to its first piece."""
     attempts: int = 0
+    clamped_messages: int = 0
+    """Messages of the conversation that the context clamp has left out."""
     child_run_id: str | None = None
     thinking: str | None = None
     next_route: str | None = None
@@ -45,6 +47,7 @@ class StepNotes:
             "tokens": _counts(self.usage),
             "firstTokenMs": self.first_token_ms,
             "attempts": self.attempts or None,
+            "clampedMessages": self.clamped_messages or None,
             "childRunId": self.child_run_id,
             "error": self.error,
             "pinned": self.pinned or None,

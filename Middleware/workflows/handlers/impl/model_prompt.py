@@ -82,6 +82,7 @@ def prompt_of(asking: Asking) -> Prompt:
         built = _text(asking, plan.text, system_prompt, prompt)
     else:
         built = _chat(asking, system_prompt, prompt)
+    context.step.clamped_messages = built.dropped
     if built.dropped:
         scope.totals.dropped_messages += built.dropped
         logger.info(
