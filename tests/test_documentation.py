@@ -54,6 +54,36 @@ def test_every_example_can_be_read(page: Path) -> None:
             json.loads(text if text.startswith(("{", "[")) else f"{{{text}}}")
 
 
+def test_every_page_can_be_found_from_the_first_one() -> None:
+    front = ROOT / "README.md"
+    linked = {front.parent / path for path, _ in LINK.findall(front.read_text(encoding="utf-8"))}
+
+    assert {page.name for page in PAGES if page != front and page not in linked} == set()
+
+
+@pytest.mark.parametrize(
+    ("parcel", "says"),
+    [(7, "Parcel 7 is on its way."), (0, "Which parcel do you mean?")],
+    ids=["one route", "the other"],
+)
+def test_the_graph_of_the_page_on_workflows_runs(tmp_path: Path, parcel: int, says: str) -> None:
+    blocks = BLOCK.findall((ROOT / "docs" / "workflows.md").read_text(encoding="utf-8"))
+    graph = next(text for kind, text in blocks if kind == "yaml" and "edges:" in text)
+    script = next(text for kind, text in blocks if kind == "python" and "def run" in text)
+    tree = Tree(tmp_path, userWideWorkflowVariables={"Model": "Main"})
+    tree.scripted("Main", json.dumps({"parcel": parcel}))
+    tree.write("Workflows/_shared/assistant/_DefaultWorkflow.yaml", graph)
+    scripts = tree.public / "workflow_python_scripts"
+    scripts.mkdir()
+    (scripts / "parcels.py").write_text(script, encoding="utf-8")
+
+    with tree.serve() as live:
+        answer = live.says(stream=True, messages=[{"role": "user", "content": "Where is it?"}])
+
+        assert answer == says
+        assert [one for one in live.problems() if "assistant" in one] == []
+
+
 def test_every_picture_is_small() -> None:
     sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
 
