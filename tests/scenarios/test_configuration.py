@@ -476,3 +476,14 @@ def test_a_zero_byte_in_an_id_is_refused(tmp_path: Path) -> None:
         received = live.chat(model="assistant", metadata={"conversation_id": "x\0y"})
 
     assert received.status == 400
+
+
+def test_a_user_without_a_workflow_of_its_own_is_told_which_key_is_empty(tmp_path: Path) -> None:
+    with Tree(tmp_path, customWorkflowOverride=True).serve() as live:
+        refused = live.chat(model="tester")
+
+    assert (refused.status, refused.json["error"]["code"]) == (400, "configuration_error")
+    assert refused.json["error"]["message"] == (
+        "Users/tester.json: customWorkflow: This is empty although `customWorkflowOverride` is on. "
+        "Name the workflow that is to answer."
+    )

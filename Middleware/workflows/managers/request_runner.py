@@ -238,6 +238,13 @@ def _chosen(
     if selection.workflow is not None:
         return ENTRY_WORKFLOW, selection.folder
     if user.custom_workflow_override:
+        if not user.custom_workflow:
+            raise ConfigError(
+                "This is empty although `customWorkflowOverride` is on.",
+                file=f"Users/{user.name}.json",
+                where="customWorkflow",
+                remedy="Name the workflow that is to answer.",
+            )
         return user.custom_workflow, None
     return route(scope, conversation.messages, conversation.discussion_id), None
 
