@@ -236,6 +236,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
                 off=options.no_auth,
             ),
             new_id=parts.clock.new_id,
+            refusals=parts.run_log.metrics.refusals,
             cors=options.cors,
             max_body_bytes=options.max_body_megabytes * 1024 * 1024,
         )

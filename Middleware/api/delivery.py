@@ -21,6 +21,7 @@ from Middleware.api.headers import clean, decode_id
 from Middleware.api.pulse import Pulse
 from Middleware.api.running import Running, plain_key, scope_of
 from Middleware.api.streaming import StreamedResponse, Streaming, answer_headers
+from Middleware.api.trace_context import trace_context_of
 from Middleware.api.twins import SharedAnswer, SharedRun, TwinKey, Twins
 from Middleware.core.errors import BackendError, RunCancelled
 from Middleware.core.events import Reply, ReplyBuilder
@@ -208,6 +209,7 @@ def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestI
         conversation_id=_conversation_id(environ),
         front_end_id=front_end_id(environ),
         session=session_of(environ),
+        trace_context=trace_context_of(environ),
         caller=environ.get(ENVIRON_CALLER),
         api_key=keys[0] if keys else None,
     )

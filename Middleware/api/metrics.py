@@ -8,6 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from Middleware.runs.metrics import Labels, Metrics, OfRuns, OfSteps, Times
+from Middleware.runs.refusals import Refusals
 
 _RUNS = Metrics.RUN_LABELS
 _STEPS = Metrics.STEP_LABELS
@@ -48,6 +49,7 @@ class _Collector:
         with self._metrics.lock:
             families = [*_of_runs(self._metrics.runs), *_of_steps(self._metrics.steps)]
         yield from families
+        yield _of_refusals(self._metrics.refusals)
         yield from self._of_the_log()
 
     def _of_the_log(self) -> Iterator[Any]:
@@ -89,6 +91,19 @@ def _of_runs(runs: Mapping[Labels, OfRuns]) -> Iterator[Any]:
         _RUNS,
         {labels: of.first_token for labels, of in runs.items()},
     )
+
+
+def _of_refusals(refusals: Refusals) -> Any:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(
+        "headrace_refused_requests",
+        "Requests that were answered with an error before a workflow ran.",
+        labels=("door", "status"),
+    )
+    for labels, count in refusals.counts().items():
+        family.add_metric(labels, count)
+    return family
 
 
 def _of_steps(steps: Mapping[Labels, OfSteps]) -> Iterator[Any]:

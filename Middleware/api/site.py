@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Blueprint, Flask
@@ -31,6 +31,7 @@ from Middleware.core.errors import (
     ServerStopping,
     UnknownEncoding,
 )
+from Middleware.runs.refusals import Refusals
 
 Environ = dict[str, Any]
 
@@ -45,6 +46,7 @@ class SiteParts:
     background: Background
     keys: Keys
     new_id: Callable[[], str]
+    refusals: Refusals = field(default_factory=Refusals)
     cors: tuple[str, ...] = ()
     max_body_bytes: int = 64 * 1024 * 1024
 
@@ -61,15 +63,18 @@ class Site:
         self.stopping = False
         """Once true, every new request is refused."""
         self._new_id = parts.new_id
+        self._refusals = parts.refusals
         self._cors = Cors(parts.cors) if parts.cors else None
         self._flask = _flask_app(parts)
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         request_id = environ[ENVIRON_REQUEST_ID] = self._new_id()
+        self._refusals.arrived(request_id)
         extra: Headers = [(REQUEST_ID, request_id)]
         preflight = self._allow_origin(environ, extra)
 
         def start(status: str, headers: Headers, exc_info: Any = None) -> Any:
+            self._refusals.answered(request_id, environ["PATH_INFO"], status)
             return start_response(status, [*headers, *extra], exc_info)
 
         if preflight:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from Middleware.runs.refusals import Refusals
+
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 """Upper limits of the buckets of all times."""
 
@@ -70,6 +72,7 @@ class Metrics:
     def __init__(self) -> None:
         self.runs: dict[Labels, OfRuns] = {}
         self.steps: dict[Labels, OfSteps] = {}
+        self.refusals = Refusals()
         self.dropped_runs = 0
         """Runs that the log could not keep up with, or could not write."""
         self.lock = threading.Lock()

@@ -6,7 +6,7 @@ Nobody is told of single pieces of an answer: who looks on reads them from ``Run
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from Middleware.core.messages import Caller
@@ -49,6 +49,14 @@ class RunRecord(Protocol):
 
     @property
     def parent_id(self) -> str | None: ...
+
+    @property
+    def request_id(self) -> str: ...
+
+    @property
+    def trace_context(self) -> Mapping[str, str]:
+        """The headers of the request that name the trace it belongs to, as they came."""
+        ...
 
     @property
     def workflow(self) -> str: ...

@@ -60,6 +60,7 @@ class RunLog:
     # Told by the processor, on the request path
 
     def run_started(self, run: RunRecord) -> None:
+        self.metrics.refusals.ran(run.request_id)
         self._live.start(run)
         self._writer.started(run)
 

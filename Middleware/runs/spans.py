@@ -58,17 +58,21 @@ class Spans:
 
     def __init__(self, provider: Any) -> None:
         from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._trace = trace
+        self._incoming = TraceContextTextMapPropagator()
         self._tracer = provider.get_tracer("headrace")
 
     def __call__(self, runs: Sequence[RunRecord]) -> None:
         """``runs`` are a run that has finished, and all that it started."""
         by_id = {run.id: run for run in runs}
-        self._run(runs[0], by_id, None)
+        # What is malformed is ignored; a trace that the caller does not sample is not written.
+        caller = self._incoming.extract(runs[0].trace_context)
+        self._run(runs[0], by_id, caller)
         for orphan in tuple(by_id.values()):
             # Started by a node whose step was never written.
-            self._run(orphan, {}, None)
+            self._run(orphan, {}, caller)
 
     def _run(self, run: RunRecord, waiting: dict[str, RunRecord], parent: Any) -> None:
         waiting.pop(run.id, None)

@@ -58,3 +58,46 @@ def test_what_is_counted_does_not_depend_on_the_run_log(tmp_path: Path) -> None:
 
     assert b'headrace_requests_total{door="openaichatcompletion"' in body
     assert body.endswith(b"# EOF\n")
+
+
+def test_requests_that_no_workflow_ran_for_are_counted_by_door_and_status(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, apiKeys=["k"]).scripted("Main")
+    tree.scripted("Broken", default={"fail": {"status": 400, "message": "no"}})
+    tree.workflow("assistant", [answers()]).workflow("broken", [answers("Broken")])
+    key = {"authorization": "Bearer k"}
+    good = {"model": "assistant", "messages": [{"role": "user", "content": "hi"}]}
+    asked = [
+        ("/v1/chat/completions", good, {}, 401),
+        ("/v1/chat/completions", good, key, 200),
+        ("/v1/chat/completions", {**good, "model": "asistant"}, key, 404),
+        ("/v1/chat/completions", {"model": "assistant"}, key, 400),
+        # This one ran, and is counted as a run that failed.
+        ("/v1/chat/completions", {**good, "model": "broken"}, key, 400),
+        ("/v1/chat/completions", {**good, "model": "broken", "stream": True}, key, 400),
+        ("/v1/messages", {"model": "assistant", "messages": 1}, key, 400),
+        ("/api/chat", {**good, "model": "nobody"}, key, 404),
+        ("/v1/responses", {"model": "nobody", "input": "hi"}, key, 404),
+        ("/no/such/thing", good, key, 404),
+        ("/no/such/thing/either", good, key, 404),
+    ]
+    with tree.serve() as live:
+        for path, body, headers, status in asked:
+            received = live.ask("POST", path, body, **headers)
+            assert received.status == status, (path, received.body)
+        text = live.ask("GET", "/metrics", **key).body.decode()
+
+    counted = {
+        (sample.labels["door"], sample.labels["status"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "headrace_refused_requests_total"
+    }
+    assert counted == {
+        ("openaichatcompletion", "401"): 1,
+        ("openaichatcompletion", "404"): 1,
+        ("openaichatcompletion", "400"): 1,
+        ("anthropicmessages", "400"): 1,
+        ("ollamaapichat", "404"): 1,
+        ("openairesponses", "404"): 1,
+        ("other", "404"): 2,
+    }

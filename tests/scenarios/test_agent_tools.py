@@ -224,6 +224,28 @@ def test_a_client_that_leaves_ends_the_call_of_a_tool(tmp_path: Path) -> None:
     assert len(model.asked) == 1
 
 
+def test_who_looks_on_sees_a_tool_begin_while_it_works(tmp_path: Path) -> None:
+    with (
+        Upstream(calls(("slow", "{}"))) as model,
+        agent(tmp_path, model).serve() as live,
+        live.connect() as client,
+        live.connect() as watcher,
+    ):
+        client.send_chat(model="w", stream=True)
+        assert model.wait_for(1).answered.wait(SECONDS)
+        (run,) = live.ask("GET", "/api/runs").json["runs"]
+        watcher.send("GET", f"/api/runs/{run['id']}/events")
+        told = watcher.read_until(b'"nodeName":"slow"').decode()
+        shown = live.ask("GET", f"/api/runs/{run['id']}").json["timeline"]
+
+    assert "event: step_finished" not in told
+    assert told.count("event: step_started") == 2
+    assert [(moment["nodeName"], moment["status"]) for moment in shown] == [
+        ("helper", "running"),
+        ("slow", "running"),
+    ]
+
+
 def test_a_long_answer_is_shown_while_it_comes(tmp_path: Path) -> None:
     rest = threading.Event()
     answer = stream(delta("x" * 500), rest, delta("end"), delta(finish_reason="stop"), DONE)

@@ -1,7 +1,7 @@
 """A request becomes a run: which user, which workflow, which conversation. Doors talk to this."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from Middleware.config.files import Snapshot
@@ -73,6 +73,8 @@ class RequestInfo:
     """From a front end's own header; counts where the user allows it (decisions §9)."""
     session: str | None = None
     """Of a coding agent: groups its runs, but is no conversation (decisions §9)."""
+    trace_context: Mapping[str, str] = field(default_factory=dict)
+    """The headers ``traceparent`` and ``tracestate``, as they came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ class RequestRunner:
             backends=self._backends,
             request_id=info.request_id,
             session=info.session,
+            trace_context=info.trace_context,
             cancel=info.cancel,
             caller=info.caller,
             api_key=info.api_key,

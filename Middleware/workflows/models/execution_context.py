@@ -72,6 +72,8 @@ class ExecutionContext:
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None = None
     """Of a Parallel node: runs its branches, and gives the id and output of each one's last
     node, in the order of the file."""
+    start_step: Callable[[str], None] | None = None
+    """Tells whoever looks on that a part of what this node does begins; by its name."""
     add_step: Callable[[WorkflowStep], None] | None = None
     """Records a part of what this node does as a step of the run, under the node's name."""
 

@@ -74,6 +74,8 @@ class RequestScope:
     request_id: str = ""
     session: str | None = None
     """Of the coding agent that asked; groups runs in the log."""
+    trace_context: Mapping[str, str] = field(default_factory=dict)
+    """Of the request: what its runs are part of, for traces."""
     cancel: CancelToken = field(default_factory=CancelToken)
     recorder: Recorder = field(default_factory=Silent)
     clock: Clock = field(default_factory=SystemClock)

@@ -1,5 +1,6 @@
 """One execution of one workflow, as the run log shows it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -23,6 +24,8 @@ class Run:
     request_id: str = ""
     session: str | None = None
     """Of the coding agent that asked: its runs are found together (decisions §9)."""
+    trace_context: Mapping[str, str] = field(default_factory=dict)
+    """The request's ``traceparent`` and ``tracestate``, as they came."""
     parent_id: str | None = None
     caller: Caller | None = None
     """Whose key came with the request; None where no keys are demanded."""

@@ -41,6 +41,7 @@ class Asked:
     preset: str | None = None
     """The same."""
     run_branches: Callable[[], list[tuple[str, WorkflowPayload]]] | None
+    start_step: Callable[[str], None] | None = None
     add_step: Callable[[WorkflowStep], None] | None = None
 
 
@@ -117,6 +118,7 @@ class NodeContexts:
             live_placeholders=workflow.live_placeholders,
             plan=plan,
             run_branches=asked.run_branches,
+            start_step=asked.start_step,
             add_step=asked.add_step,
         )
 

@@ -236,6 +236,7 @@ class NodeRunner:
             endpoint=execution.tries.endpoint,
             preset=execution.tries.preset,
             run_branches=(lambda: self._run_branches(node, cancel)) if node.branches else None,
+            start_step=lambda name: self._scope.recorder.step_started(self._run, name),
             add_step=lambda step: self._record(step.inside(node.id)),
         )
         return self._contexts.build(asked, cancel)

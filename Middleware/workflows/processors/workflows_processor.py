@@ -46,6 +46,7 @@ class WorkflowProcessor:
             door=scope.door,
             request_id=scope.request_id,
             session=scope.session,
+            trace_context=scope.trace_context,
             parent_id=scope.parent_run_id,
             caller=scope.caller,
             answers_client=scope.answers_client,

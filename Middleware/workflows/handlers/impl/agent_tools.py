@@ -119,6 +119,8 @@ class Toolbox:
         assert scope is not None
         scope.cancel.check()
         started, started_at = scope.clock.monotonic(), scope.clock.timestamp()
+        if self._context.start_step is not None:
+            self._context.start_step(call.name)
         text: str | None = None
         failed: str | None = None
         try:
