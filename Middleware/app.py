@@ -15,11 +15,15 @@ from Middleware.api.background import Background
 from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
 from Middleware.api.doors.anthropic import anthropic_door
+from Middleware.api.doors.durable_responses import ConversationResponses, Places
 from Middleware.api.doors.embeddings import embeddings_door
 from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
 from Middleware.api.doors.responses import Kept, responses_door
 from Middleware.api.durable import durable_door
+from Middleware.api.durable_chat import ProfileAnswers
+from Middleware.api.durable_events import Waits
+from Middleware.api.durable_models import with_profiles
 from Middleware.api.errors import ErrorShapes
 from Middleware.api.gate import RequestGate
 from Middleware.api.health import health
@@ -37,6 +41,7 @@ from Middleware.config.locations import Locations
 from Middleware.config.problems import Problem
 from Middleware.config.selection import find_model, model_names, user_of
 from Middleware.config.store import ConfigStore
+from Middleware.config.user import User
 from Middleware.conversations.check import check_profiles
 from Middleware.conversations.service import Conversations
 from Middleware.conversations.setup import build_conversations, database_url
@@ -204,23 +209,29 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     parts = parts or build_parts(options)
     store = parts.store
     pulse, background = Pulse(), Background()
+    talks = _conversations(options, parts)
+    places = Places(waits=Waits())
     delivery = Delivery(
-        answers=parts.runner,
+        answers=ProfileAnswers(
+            others=parts.runner,
+            conversations=talks,
+            user=partial(_first_user, store),
+            places=places,
+        ),
         pulse=pulse,
         background=background,
         gate=_gate(options),
         twins=Twins(background),
     )
     shapes = error_shapes()
-    talks = _conversations(options, parts)
     responses = ResponseStore(
         parts.server.database or _data_folder(options, store) / "responses.sqlite", parts.clock
     )
     site = Site(
         SiteParts(
             blueprints=(
-                *front_doors(parts, delivery, responses),
-                durable_door(talks),
+                *front_doors(parts, delivery, responses, talks, places),
+                durable_door(talks, places.waits),
                 runs_door(parts.run_log),
                 workflows_door(parts.runner, parts.run_log, background),
                 metrics_door(parts.run_log.metrics, lambda: parts.run_log.running),
@@ -263,14 +274,19 @@ def _conversations(options: ServerOptions, parts: Parts) -> Conversations:
 
 
 def front_doors(
-    parts: Parts, delivery: Delivery, responses: ResponseStore
+    parts: Parts,
+    delivery: Delivery,
+    responses: ResponseStore,
+    talks: Conversations,
+    places: Places,
 ) -> tuple[Blueprint, ...]:
     """Everything that speaks as a model server."""
     store, clock = parts.store, parts.clock
-    catalogue = _catalogue(store)
+    catalogue = with_profiles(_catalogue(store), talks, partial(_first_user, store))
+    durable = ConversationResponses(talks, places)
     return (
         openai_door(delivery, catalogue, clock),
-        responses_door(delivery, catalogue, Kept(store=responses, clock=clock)),
+        responses_door(delivery, catalogue, Kept(store=responses, clock=clock), durable),
         anthropic_door(delivery),
         ollama_door(delivery, catalogue, clock),
         embeddings_door(delivery, EmbeddingRunner(store, parts.backends), clock),
@@ -283,6 +299,11 @@ def _catalogue(store: ConfigStore) -> Catalogue:
         found=partial(find_model, store),
         owner=partial(user_of, store),
     )
+
+
+def _first_user(store: ConfigStore) -> User:
+    """Whose workflows conversations run."""
+    return store.snapshot().user
 
 
 def error_shapes() -> ErrorShapes:

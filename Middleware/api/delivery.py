@@ -208,6 +208,7 @@ def _info(environ: dict[str, Any], door: str, active: ActiveRequest) -> RequestI
         cancel=active.cancel,
         conversation_id=_conversation_id(environ),
         front_end_id=front_end_id(environ),
+        idempotency_key=plain_key(environ.get("HTTP_IDEMPOTENCY_KEY")),
         session=session_of(environ),
         trace_context=trace_context_of(environ),
         caller=environ.get(ENVIRON_CALLER),

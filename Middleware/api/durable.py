@@ -1,36 +1,22 @@
 """Durable conversations over HTTP, native (specification §19): routes only."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
 
-from Middleware.api.admission import ENVIRON_CALLER
+from Middleware.api.durable_access import NEVER_RETRY, profile_of, require, sender, status_of
 from Middleware.api.durable_events import EventStreams, Waits, changed_status
 from Middleware.api.errors import JSON
 from Middleware.conversations.models import Options, Receipt, Refusal
 from Middleware.conversations.page import Page
-from Middleware.conversations.profiles import FAKE, Profile, require_profile
+from Middleware.conversations.profiles import FAKE, require_profile
 from Middleware.conversations.service import Conversations
-from Middleware.core.errors import KeyNotAllowed, MalformedRequest, UnknownRoute
-from Middleware.core.messages import Caller
+from Middleware.core.errors import MalformedRequest, UnknownRoute
 from Middleware.wire.bodies import parse_json_object
 
 PREFIX = "/durable/v1"
-
-_STATUSES: Mapping[str, int] = {
-    "request_id_conflict": 409,
-    "rejected_not_started": 404,
-    "rejected_not_current": 409,
-    "rejected_not_active": 409,
-    "rejected_unknown_run": 404,
-    "rejected_unknown_signal": 404,
-    "rejected_invalid_arguments": 422,
-    "rejected_duplicate": 409,
-}
-_NEVER_RETRY = {"x-should-retry": "false"}
-"""Client libraries repeat 408, 409, 429 and 5xx by themselves; a refusal is definite (HTTP-3)."""
 
 _START_FIELDS = {
     "profile": str,
@@ -61,7 +47,7 @@ def _add_changes(door: Blueprint, conversations: Conversations) -> None:
 
         body = _checked(parse_json_object(request.get_data()), _START_FIELDS)
         profile = require_profile(conversations.profiles, body.get("profile", FAKE))
-        _require(profile.lets_send)
+        require(profile.lets_send)
         started = conversations.start(
             Start(
                 profile=profile.name,
@@ -70,7 +56,7 @@ def _add_changes(door: Blueprint, conversations: Conversations) -> None:
                 message=body.get("message"),
                 request_id=_request_id(body),
                 return_existing_active=body.get("return_existing_active", False),
-                sender=_sender(),
+                sender=sender(),
             )
         )
         if isinstance(started, Refusal):
@@ -90,15 +76,15 @@ def _add_changes(door: Blueprint, conversations: Conversations) -> None:
         from Middleware.conversations.inbox import Send
 
         body = parse_json_object(request.get_data())
-        profile = _profile_of(conversations, conversation_id)
+        profile = profile_of(conversations, conversation_id)
         if profile is not None:
-            _require(profile.lets_approve if name == "decision" else profile.lets_send)
+            require(profile.lets_approve if name == "decision" else profile.lets_send)
         send = Send(
             name=name,
             arguments=body.get("arguments", {}),
             request_id=_request_id(body),
             target_run=run_id,
-            sender=_sender(),
+            sender=sender(),
         )
         answer = conversations.send(conversation_id, send)
         if isinstance(answer, Receipt):
@@ -215,29 +201,6 @@ def _add_operator(door: Blueprint, conversations: Conversations) -> None:
         return _json({"repaired": conversations.repairer.run()})
 
 
-def _profile_of(conversations: Conversations, conversation_id: str) -> Profile | None:
-    """None when the conversation does not exist, or its profile does not any more."""
-    state = conversations.reader.state(conversation_id)
-    return conversations.profiles.find(state.profile) if state else None
-
-
-def _caller() -> Caller | None:
-    caller = request.environ.get(ENVIRON_CALLER)
-    return caller if isinstance(caller, Caller) else None
-
-
-def _sender() -> str | None:
-    """Who was authenticated: that is the evidence, whatever `reviewer` says (DEC-8)."""
-    caller = _caller()
-    return None if caller is None else f"{caller.user}/{caller.key_name}"
-
-
-def _require(allowed: Callable[[str | None], bool]) -> None:
-    caller = _caller()
-    if not allowed(caller.key_name if caller else None):
-        raise KeyNotAllowed("This key may not do that in conversations of this profile.")
-
-
 def _request_id(body: Mapping[str, Any]) -> str | None:
     """HTTP-2."""
     header = request.headers.get("Idempotency-Key")
@@ -274,10 +237,7 @@ def _found(value: dict[str, Any] | None) -> Response:
 
 
 def _refused(refusal: Refusal) -> Response:
-    status = _STATUSES.get(refusal.outcome)
-    if status is None:
-        status = 413 if "payload" in refusal.errors else 429
-    return _json(refusal.to_dict(), status, _NEVER_RETRY)
+    return _json(refusal.to_dict(), status_of(refusal), NEVER_RETRY)
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

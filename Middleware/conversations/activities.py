@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from sqlalchemy import select
-
 from Middleware.conversations import rules, tables
 from Middleware.conversations.closing import close_conversation
 from Middleware.conversations.database import Database, Locked
@@ -22,10 +20,11 @@ from Middleware.conversations.models import (
     LostTask,
     ModelCall,
     ModelOutcome,
-    PastTurn,
     action_reference,
 )
+from Middleware.conversations.past import message_of, recent_turns
 from Middleware.conversations.profiles import Profile, Profiles
+from Middleware.conversations.stops import STOPPED, Stops
 from Middleware.conversations.task import (
     DONE,
     Checkpoint,
@@ -85,6 +84,7 @@ class Outside:
     """Told whenever something about a conversation may be new."""
     cancel: CancelToken = field(default_factory=CancelToken)
     """Set when the process ends."""
+    stops: Stops = field(default_factory=Stops)
     checkpoint: Checkpoint = lambda place: None
     max_attempts: int = 3
     retry_pause_seconds: float = 1.0
@@ -104,7 +104,8 @@ class Activities:
             self._out.checkpoint("think:started")
             try:
                 profile = self._profile(call.profile)
-                outcome = self._ask(call, profile)
+                with self._out.stops.attempt(call.conversation_id, self._out.cancel) as cancel:
+                    outcome = self._ask(call, profile, cancel)
                 approval = profile.check(outcome.action) if outcome.action else False
             except Exception as error:  # noqa: BLE001 - a node may raise anything: it failed then
                 following = self._failed(task, "model", call.attempt, error)
@@ -124,7 +125,8 @@ class Activities:
             self._out.checkpoint("act:started")
             try:
                 profile = self._profile(call.profile)
-                text = self._out.actions.carry_out(call, profile, self._out.cancel)
+                with self._out.stops.attempt(call.conversation_id, self._out.cancel) as cancel:
+                    text = self._out.actions.carry_out(call, profile, cancel)
             except Exception as error:  # noqa: BLE001 - as above
                 following = self._failed(task, "action", call.attempt, error)
                 if isinstance(following, str):
@@ -147,10 +149,12 @@ class Activities:
                 close_conversation(locked, "cancelled")
                 return DONE
             turn = turn_in_progress(locked)
+            if turn["stop_requested"]:
+                return _stopped(locked)
             attempt = turn["attempts"] + 1
             change_turn(locked, attempts=attempt)
             _note(locked, "activity_started", "model", attempt, worker=task.executor)
-            text = _message_text(locked, turn["message_sequence"])
+            text, asked = message_of(locked, turn["message_sequence"])
         return ModelCall(
             conversation_id=state.id,
             run_id=state.run_id,
@@ -161,16 +165,17 @@ class Activities:
             text=text,
             summary=state.summary,
             summary_max_chars=state.options.summary_max_chars,
+            asked=asked,
         )
 
-    def _ask(self, call: ModelCall, profile: Profile) -> ModelOutcome:
+    def _ask(self, call: ModelCall, profile: Profile, cancel: CancelToken) -> ModelOutcome:
         recent = recent_turns(self._database, call.conversation_id, call.turn, profile.recent_turns)
         full = replace(call, recent=recent)
 
         def show(text: str) -> None:
             self._out.show(call, text)
 
-        return self._out.model.answer(full, profile, self._out.cancel, show)
+        return self._out.model.answer(full, profile, cancel, show)
 
     def _record_outcome(
         self, task: Task, call: ModelCall, outcome: ModelOutcome, *, needs_approval: bool
@@ -186,6 +191,9 @@ class Activities:
                     _note(locked, "activity_discarded", "model", call.attempt)
                     close_conversation(locked, "cancelled")
                     return DONE
+                if turn_in_progress(locked)["stop_requested"]:
+                    _note(locked, "activity_discarded", "model", call.attempt)
+                    return _stopped(locked)
                 _note(locked, "activity_completed", "model", call.attempt)
                 _keep_outcome(locked, outcome)
                 _go_on(locked, outcome.action, needs_approval=needs_approval)
@@ -207,6 +215,8 @@ class Activities:
                 close_conversation(locked, "cancelled")
                 return DONE
             turn = turn_in_progress(locked)
+            if turn["stop_requested"]:
+                return _stopped(locked)
             attempt = turn["action_attempts"] + 1
             change_turn(locked, action_attempts=attempt)
             _note(locked, "activity_started", "action", attempt, worker=task.executor)
@@ -275,7 +285,11 @@ class Activities:
                 return DONE
             if locked.state.phase != expected:
                 return rules.STEPS[locked.state.phase]
-            failures = turn_in_progress(locked)[counter] + 1
+            turn = turn_in_progress(locked)
+            if turn["stop_requested"]:
+                _note(locked, "activity_failed", activity, attempt, error=STOPPED)
+                return _stopped(locked)
+            failures = turn[counter] + 1
             change_turn(locked, **{counter: failures})
             _note(locked, "activity_failed", activity, attempt, error=text)
             if failures < self._out.max_attempts and not isinstance(error, BadOutcome):
@@ -297,6 +311,13 @@ class Activities:
             self._out.cancel.wait(seconds)
         except MiddlewareError as error:
             raise WorkerStopping from error
+
+
+def _stopped(locked: Locked) -> str:
+    """The turn ends as failed, because somebody wished it to end."""
+    change_turn(locked, error=STOPPED, outcome_recorded=1)
+    locked.enter("recording_reply")
+    return rules.STEPS[locked.state.phase]
 
 
 def _keep_outcome(locked: Locked, outcome: ModelOutcome) -> None:
@@ -326,47 +347,6 @@ def _go_on(locked: Locked, action: Action | None, *, needs_approval: bool) -> No
         locked.note("proposal_published", id=proposal, action=action.name, deadline=deadline)
     else:
         locked.enter(phase)
-
-
-def recent_turns(
-    database: Database, conversation_id: str, before: int, count: int
-) -> tuple[PastTurn, ...]:
-    """The last turns, read by reference, oldest first. A reply that retention removed is left
-    out together with its message."""
-    if count <= 0 or before <= 1:
-        return ()
-    turn, signal, record = tables.turns.c, tables.signals.c, tables.records.c
-    query = (
-        select(signal.arguments, record.text)
-        .join_from(
-            tables.turns,
-            tables.signals,
-            (signal.conversation_id == turn.conversation_id)
-            & (signal.sequence == turn.message_sequence),
-        )
-        .join(
-            tables.records,
-            (record.conversation_id == turn.conversation_id) & (record.turn == turn.turn),
-        )
-        .where(
-            turn.conversation_id == conversation_id,
-            turn.turn < before,
-            turn.turn >= before - count,
-        )
-        .order_by(turn.turn)
-    )
-    with database.transaction() as connection:
-        rows = connection.execute(query).all()
-    return tuple(PastTurn(text=json.loads(row[0])["text"], reply=row[1]) for row in rows)
-
-
-def _message_text(locked: Locked, sequence: int) -> str:
-    signal = tables.signals.c
-    query = select(signal.arguments).where(
-        signal.conversation_id == locked.state.id, signal.sequence == sequence
-    )
-    text: str = json.loads(locked.connection.execute(query).scalar_one())["text"]
-    return text
 
 
 def _note(locked: Locked, type_: str, activity: str, attempt: int, **more: Any) -> None:

@@ -10,7 +10,10 @@ from Middleware.conversations.profiles import FOLDER, Profile, parse_profile
 from Middleware.conversations.workflow_runs import place_of
 from Middleware.core.errors import ConfigError
 
-CODES = {"missing_profile_workflow": "a profile names a workflow that is not there"}
+CODES = {
+    "profile_hidden": "a workflow has the name of a conversation profile",
+    "missing_profile_workflow": "a profile names a workflow that is not there",
+}
 
 
 def check_profiles(store: ConfigStore) -> list[Problem]:
@@ -21,7 +24,25 @@ def check_profiles(store: ConfigStore) -> list[Problem]:
         problems.extend(own_problems(file))
         if file.newest is not None:
             problems.extend(_workflows(store, file.file, file.newest.value.value))
+            problems.extend(_clash(store, file.file, file.newest.value.value))
     return problems
+
+
+def _clash(store: ConfigStore, file: str, profile: Profile) -> Iterator[Problem]:
+    """A model's name that two things have: the workflow answers (MAP-1, MAP-7)."""
+    try:
+        hidden = store.snapshot().shared_workflow(profile.name) is not None
+    except ConfigError:
+        return
+    if hidden:
+        yield Problem(
+            code="profile_hidden",
+            severity="warning",
+            file=file,
+            place="",
+            message=f"There is a shared workflow {profile.name!r} too: as a model, it answers.",
+            remedy="Rename one of them to have both as models.",
+        )
 
 
 def _workflows(store: ConfigStore, file: str, profile: Profile) -> Iterator[Problem]:

@@ -34,6 +34,8 @@ class Send:
     request_id: str | None = None
     target_run: str | None = None
     sender: str | None = None
+    asked: Mapping[str, Any] | None = None
+    """What the door wants to know again of this signal, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class Start:
     request_id: str | None = None
     return_existing_active: bool = False
     sender: str | None = None
+    asked: Mapping[str, Any] | None = None
+    """Kept with the message."""
+    metadata: Mapping[str, Any] | None = None
+    summary: str = ""
+    """What the first turn is told of a conversation before this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,7 @@ class Inbox:
                 arguments={"text": start.message},
                 request_id=start.request_id,
                 sender=start.sender,
+                asked=start.asked,
             )
             refused = _check_alone(first, self._limits)
             if refused is not None:
@@ -113,7 +121,12 @@ class Inbox:
         row = _fresh_row(start, conversation_id, run_id, now)
         if not insert_new(connection, tables.conversations, row):
             return False
-        state_in = {"generation": 1, "turn_count": 0, "summary": "", "latest_reply_reference": None}
+        state_in = {
+            "generation": 1,
+            "turn_count": 0,
+            "summary": row["summary"],
+            "latest_reply_reference": None,
+        }
         run = {
             "conversation_id": conversation_id,
             "generation": 1,
@@ -179,6 +192,7 @@ class Inbox:
             "accepted_run": state.run_id,
             "received_at": locked.now,
             "status": "received",
+            "asked": _json(send.asked),
         }
         locked.connection.execute(insert(tables.signals).values(row))
         locked.note("signal_received", sequence=receipt.sequence, name=send.name)
@@ -263,7 +277,12 @@ def _new_id(start: Start) -> str:
     return f"conv-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(dict(value), ensure_ascii=False)
+
+
 def _fresh_row(start: Start, conversation_id: str, run_id: str, now: float) -> Mapping[str, Any]:
+    limit = start.options.summary_max_chars
     return {
         "id": conversation_id,
         "profile": start.profile,
@@ -275,7 +294,8 @@ def _fresh_row(start: Start, conversation_id: str, run_id: str, now: float) -> M
         "turns_this_run": 0,
         "wait_since": now,
         "deadline": now + start.options.inactivity_seconds,
-        "summary": "",
+        "summary": start.summary[-limit:] if limit else "",
+        "metadata": _json(start.metadata),
         "buffered_messages": 0,
         "buffered_decisions": 0,
         "cancel_requested": 0,

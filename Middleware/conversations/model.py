@@ -115,6 +115,7 @@ def _turn_run(profile: Profile, call: ModelCall) -> TurnRun:
 def _variables(call: ModelCall) -> dict[str, Any]:
     """What a node may use beside the messages (MAP-2, MAP-5)."""
     return {
+        **call.asked.get("variables", {}),
         "conversation_id": call.conversation_id,
         "turn": call.turn,
         "generation": call.generation,

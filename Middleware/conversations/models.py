@@ -23,6 +23,7 @@ TurnOutcome: TypeAlias = Literal[
 
 RUN_CLOSED = "run_closed_before_signal_applied"
 PROPOSAL_MISMATCH = "proposal_mismatch"
+WITHDRAWN = "withdrawn_by_sender"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +243,8 @@ class ModelCall:
     summary: str
     summary_max_chars: int
     recent: tuple[PastTurn, ...] = ()
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the door kept with the message; ``variables`` in it are for the workflow."""
 
     @property
     def idempotency_key(self) -> str:

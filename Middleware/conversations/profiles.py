@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
@@ -66,6 +66,12 @@ class ProfileFile(Settings):
     may_send: Texts = ()
     """Names of keys. Empty: everyone who may use the server."""
     may_approve: Texts = ()
+    approve_command: Text = "/approve"
+    """What a plain front end writes to approve; empty turns it off."""
+    decline_command: Text = "/decline"
+    on_divergence: Literal["notice", "fork", "continue"] = "notice"
+    """When a front end's list of messages contradicts the transcript: tell so, start another
+    conversation with the summary of this one, or take the last message all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,9 @@ class Profile:
     actions: Mapping[str, ActionFile] = field(default_factory=dict)
     may_send: tuple[str, ...] = ()
     may_approve: tuple[str, ...] = ()
+    approve_command: str = "/approve"
+    decline_command: str = "/decline"
+    on_divergence: Literal["notice", "fork", "continue"] = "notice"
 
     def check(self, action: Action) -> bool:
         """Whether the action needs approval. Raises BadOutcome when it may not be proposed."""
@@ -108,6 +117,10 @@ class Profiles(Protocol):
         ...
 
     def names(self) -> tuple[str, ...]: ...
+
+    def listed(self) -> tuple[str, ...]:
+        """Those that appear as models (MAP-1)."""
+        ...
 
 
 FAKE_PROFILE = Profile(
@@ -140,6 +153,8 @@ class FixedProfiles:
     def names(self) -> tuple[str, ...]:
         return tuple(profile.name for profile in self.profiles)
 
+    listed = names
+
 
 class FileProfiles:
     """The profiles of a configuration tree. The fake model is there even without a file."""
@@ -161,6 +176,10 @@ class FileProfiles:
     def names(self) -> tuple[str, ...]:
         found = {FAKE, *self._files(self._store.snapshot(self._user))}
         return tuple(sorted(found))
+
+    def listed(self) -> tuple[str, ...]:
+        """Those with a file; the fake model alone is no model of a tree that does not name it."""
+        return tuple(sorted(self._files(self._store.snapshot(self._user))))
 
     def _files(self, snapshot: Snapshot) -> list[str]:
         listing = snapshot.listing(self._store.locations.configs / FOLDER)
@@ -193,6 +212,9 @@ def parse_profile(raw: Any, source: Source) -> Profile:
         actions=read.actions,
         may_send=read.may_send,
         may_approve=read.may_approve,
+        approve_command=read.approve_command.strip(),
+        decline_command=read.decline_command.strip(),
+        on_divergence=read.on_divergence,
     )
 
 

@@ -322,7 +322,7 @@ def _task(connection: Connection, state: State) -> dict[str, Any] | None:
 
 
 def _signal(values: Mapping[Any, Any]) -> Signal:
-    known = {name: values[name] for name in values if name != "fingerprint"}
+    known = {name: values[name] for name in values if name not in ("fingerprint", "asked")}
     return Signal(**{**known, "arguments": json.loads(values["arguments"])})
 
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from Middleware.conversations.live import Live
 from Middleware.conversations.models import Options, Receipt, Refusal, State
-from Middleware.conversations.profiles import FixedProfiles, Profiles, require_profile
+from Middleware.conversations.profiles import FixedProfiles, Profile, Profiles, require_profile
 from Middleware.conversations.rules import Limits
 from Middleware.conversations.settings import WorkerSettings
 from Middleware.core.cancellation import CancelToken
+from Middleware.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from Middleware.conversations.activities import ActionRunner, TurnModel
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from Middleware.conversations.model import RunWorkflow
     from Middleware.conversations.reading import Reader
     from Middleware.conversations.repair import Repairer
+    from Middleware.conversations.segments import Segment, Segments
+    from Middleware.conversations.stops import Stops
     from Middleware.conversations.worker import Worker
 
 LOOKS_EVERY_SECONDS = 0.25
@@ -45,6 +48,8 @@ class Parts:
     limits: Limits = field(default_factory=Limits)
     settings: WorkerSettings = field(default_factory=WorkerSettings)
     checkpoint: Callable[[str], None] = lambda place: None
+    is_workflow: Callable[[str], bool] = lambda name: False
+    """Whether clients mean a workflow by this name."""
 
 
 class Conversations:
@@ -58,6 +63,8 @@ class Conversations:
         self._stopped = threading.Event()
         self._database: Database | None = None
         self._reader: Reader | None = None
+        self._segments: Segments | None = None
+        self._stops: Stops | None = None
         self._worker: Worker | None = None
         self._inbox: Inbox | None = None
         self._live_writer: LiveWriter | None = None
@@ -96,9 +103,11 @@ class Conversations:
         from Middleware.conversations.inbox import Inbox
         from Middleware.conversations.live_rows import LiveWriter
         from Middleware.conversations.model import ProfileModel
+        from Middleware.conversations.stops import Stops
         from Middleware.conversations.worker import Worker
 
         database = self._open()
+        self._stops = Stops()
         outside = Outside(
             profiles=self._parts.profiles,
             model=self._parts.model or ProfileModel(self._parts.run),
@@ -106,6 +115,7 @@ class Conversations:
             show=self.live.show,
             changed=self.live.changed,
             cancel=CancelToken(),
+            stops=self._stops,
             checkpoint=self._parts.checkpoint,
         )
         worker = Worker(database, outside, self._parts.settings)
@@ -120,7 +130,8 @@ class Conversations:
         self._stopped.set()
         with self._lock:
             worker, self._worker, self._inbox = self._worker, None, None
-            database, self._database, self._reader = self._database, None, None
+            database, self._database = self._database, None
+            self._reader = self._segments = None
             writer, self._live_writer, self._live_rows = self._live_writer, None, None
         if writer is not None:
             writer.stop()
@@ -160,6 +171,20 @@ class Conversations:
         return self._reader
 
     @property
+    def segments(self) -> "Segments":
+        """As :attr:`reader`, for doors that speak of responses."""
+        if self._segments is None:
+            from Middleware.conversations.segments import Segments
+
+            self._segments = Segments(self.database)
+        return self._segments
+
+    @property
+    def exists(self) -> bool:
+        """Whether there can be any conversation: whoever only looks makes no store."""
+        return self._database is not None or self._exists()
+
+    @property
     def repairer(self) -> "Repairer":
         self.work()
         assert self._worker is not None
@@ -171,6 +196,26 @@ class Conversations:
         """Raises UnknownProfile."""
         require_profile(self.profiles, start.profile)
         return self._accepting().start(start)
+
+    def model(self, name: str) -> Profile | None:
+        """The profile that a model's name means (MAP-1); None where it means none, or a workflow
+        of the same name, which goes first."""
+        name = name.strip().removesuffix(":latest")
+        if name not in self.profiles.listed() or self._parts.is_workflow(name):
+            return None
+        return self.profiles.find(name)
+
+    def models(self) -> tuple[Profile, ...]:
+        """Profiles that can be talked to as models; those whose files are broken are left out."""
+        found = []
+        for name in self.profiles.listed():
+            try:
+                profile = self.model(name)
+            except ConfigError:
+                continue
+            if profile is not None:
+                found.append(profile)
+        return tuple(found)
 
     def options(self, profile: str, given: dict[str, Any]) -> Options:
         """The options of a new conversation: the profile's, where none are given."""
@@ -185,6 +230,18 @@ class Conversations:
         state = self._accepting().cancel(conversation_id)
         self.live.changed(conversation_id)
         return state
+
+    def withdraw(self, segment: "Segment") -> bool:
+        """Take back one signal, or stop its turn; False when it is too late. The conversation
+        goes on."""
+        from Middleware.conversations.withdrawing import withdraw
+
+        self._accepting()
+        done = withdraw(self.database, segment.conversation_id, segment.sequence)
+        if done and self._stops is not None:
+            self._stops.stop(segment.conversation_id)
+        self.live.changed(segment.conversation_id)
+        return done
 
     def _accepting(self) -> "Inbox":
         if self._inbox is None:

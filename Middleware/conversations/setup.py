@@ -1,5 +1,6 @@
 """The conversations of a configuration tree, as the server and the commands use them."""
 
+from functools import partial
 from pathlib import Path
 
 from Middleware.config.store import ConfigStore
@@ -7,6 +8,7 @@ from Middleware.conversations.profiles import FileProfiles
 from Middleware.conversations.service import Conversations, Parts
 from Middleware.conversations.settings import WorkerSettings
 from Middleware.conversations.workflow_runs import WorkflowRuns
+from Middleware.core.errors import ConfigError
 
 FOLDER, FILE = "SqlLiteDBs", "durable.sqlite"
 
@@ -18,6 +20,13 @@ def database_url(given: str | None, public: Path, folder: Path | None = None) ->
     return f"sqlite:///{(folder or public / FOLDER).absolute() / FILE}"
 
 
+def _is_workflow(store: ConfigStore, name: str) -> bool:
+    try:
+        return store.snapshot().shared_workflow(name) is not None
+    except ConfigError:
+        return False
+
+
 def build_conversations(
     url: str, store: ConfigStore, run: WorkflowRuns, settings: WorkerSettings | None = None
 ) -> Conversations:
@@ -27,6 +36,7 @@ def build_conversations(
             database_url=url,
             profiles=FileProfiles(store),
             run=run,
+            is_workflow=partial(_is_workflow, store),
             settings=settings or WorkerSettings(),
         )
     )

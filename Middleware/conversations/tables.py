@@ -41,6 +41,8 @@ conversations = Table(
     Column("started_by", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
+    # Labels of a client, as a JSON object.
+    Column("metadata", Text),
 )
 # What the repair pass looks for. Conversations that wait in good health are in neither index but
 # the last, which is read from its old end only.
@@ -106,6 +108,8 @@ signals = Table(
     Column("applied_run", Text),
     Column("applied_turn", Integer),
     Column("closed_at", Float),
+    # What the door that accepted it will want to know again, as a JSON object.
+    Column("asked", Text),
     UniqueConstraint("conversation_id", "request_id", name="conversation_signals_request"),
 )
 Index(
@@ -147,7 +151,15 @@ turns = Table(
     Column("outcome", Text),
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
+    Column("stop_requested", Integer, nullable=False, server_default="0"),
 )
+Index(
+    "conversation_turns_proposal",
+    turns.c.proposal_id,
+    sqlite_where=text("proposal_id IS NOT NULL"),
+    postgresql_where=text("proposal_id IS NOT NULL"),
+)
+Index("conversation_turns_message", turns.c.conversation_id, turns.c.message_sequence)
 
 records = Table(
     "conversation_records",

@@ -139,6 +139,7 @@ class Worker:
                 if time.monotonic() >= renew_at:
                     self._renew()
                     renew_at = time.monotonic() + settings.lease_seconds / 3
+                self._outside.stops.look(self._database)
                 self._repairer.wake_due()
                 if repair.take(settings.lease_seconds, settings.loop_throttle_seconds):
                     self._repairer.run()

@@ -57,6 +57,7 @@ class WorkflowRuns:
             discussion_id=run.conversation_id,
             streaming=True,
             inputs=run.inputs,
+            globals=run.variables,
         )
         yield from WorkflowManager(call, scope).events()
 

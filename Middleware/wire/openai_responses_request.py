@@ -27,7 +27,7 @@ _PARAMETER_NAMES: Final = {
 _REPEATED: Final = (
     *("instructions", "max_output_tokens", "temperature", "top_p", "tools", "tool_choice"),
     *("parallel_tool_calls", "reasoning", "text", "truncation", "user", "metadata"),
-    *("previous_response_id", "store", "background"),
+    *("previous_response_id", "store", "background", "safety_identifier"),
 )
 """Fields that the response object tells again."""
 

@@ -7,10 +7,11 @@ from sqlalchemy import Connection, insert, select
 from Middleware.conversations import tables
 from Middleware.conversations.migrations.m0001_initial import m0001_initial
 from Middleware.conversations.migrations.m0002_live_text import m0002_live_text
+from Middleware.conversations.migrations.m0003_doors import m0003_doors
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Sequence[Migration] = (m0001_initial, m0002_live_text)
+MIGRATIONS: Sequence[Migration] = (m0001_initial, m0002_live_text, m0003_doors)
 
 
 def migrate(connection: Connection, now: float, migrations: Sequence[Migration] = ()) -> int:

@@ -71,6 +71,8 @@ class RequestInfo:
     """The key itself: it separates what is remembered of different people (front-doors §2.1)."""
     front_end_id: str | None = None
     """From a front end's own header; counts where the user allows it (decisions §9)."""
+    idempotency_key: str | None = None
+    """What makes a repeated request the same one."""
     session: str | None = None
     """Of a coding agent: groups its runs, but is no conversation (decisions §9)."""
     trace_context: Mapping[str, str] = field(default_factory=dict)
