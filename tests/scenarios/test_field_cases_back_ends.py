@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.headrace import answers, wait_until
-from tests.fakes.upstream import CUT, Asked, Pause, Step, Upstream, whole
+from tests.fakes.upstream import CUT, SILENCE, Asked, Pause, Step, Upstream, whole
 from tests.fakes.vendors import (
     CHATS,
     CLAUDE,
@@ -68,8 +68,8 @@ APPLIES: Mapping[str, Sequence[Vendor]] = {
     "C-24": VENDORS,
     "C-25": VENDORS,
     "C-26": PICTURES,
-    "C-27": CHATS,
-    "C-28": CHATS,
+    "C-27": VENDORS,
+    "C-28": VENDORS,
     "C-29": VENDORS,
     "C-30": VENDORS,
     "C-31": VENDORS,
@@ -333,6 +333,21 @@ def test_c18_who_leaves_frees_the_model_server(vendor: Vendor, tmp_path: Path) -
         wait_until(live.is_quiet)
 
 
+@applies("C-18")
+def test_c18_so_it_is_with_an_answer_that_is_not_streamed(vendor: Vendor, tmp_path: Path) -> None:
+    tree = tree_of(vendor, tmp_path).workflow("assistant", [answers()])
+    with (
+        Upstream([Pause()]) as model,
+        with_model(tree, vendor, "Main", model.url).serve() as live,
+    ):
+        with live.connect() as client:
+            client.send_chat(model="assistant", stream=False)
+            first = model.wait_for(1)
+        assert first.left.wait(2)
+        wait_until(lambda: live.runs and live.runs[-1]["status"] == "cancelled")
+        wait_until(live.is_quiet)
+
+
 @applies("C-19")
 def test_c19_cancelled_between_nodes_nothing_more_is_asked(vendor: Vendor, tmp_path: Path) -> None:
     nodes = [answers(title="first"), answers(title="second")]
@@ -446,12 +461,15 @@ def test_c21_what_was_passed_on_is_not_said_twice(vendor: Vendor, tmp_path: Path
         assert len([one for one in told.model.asked if not one.path.endswith("abort")]) == 1
 
 
+@pytest.mark.parametrize("collects", [True, False], ids=["collected", "answered"])
 @applies("C-21")
-def test_c21_what_was_only_collected_is_asked_for_again(vendor: Vendor, tmp_path: Path) -> None:
+def test_c21_what_nobody_has_heard_is_asked_for_again(
+    vendor: Vendor, collects: bool, tmp_path: Path
+) -> None:
     cut = [vendor.stream()[0], CUT]
     other = vendor.answer(Said(("The answer is 4.",)))
     with asked(
-        vendor, tmp_path, cut, other, stream=True, endpoint={"retries": 2}, collects=True
+        vendor, tmp_path, cut, other, stream=True, endpoint={"retries": 2}, collects=collects
     ) as told:
         assert told.heard.said == ("The answer is 4.", "stop")
         first, second = ({**one.json, "genkey": None} for one in told.model.asked)
@@ -475,6 +493,29 @@ def test_c22_silence_before_the_first_token_is_filled(vendor: Vendor, tmp_path: 
 
     assert b"text/event-stream" in begun
     assert b"content" not in begun.split(b"\r\n\r\n", 1)[1]
+
+
+@both_modes
+@applies("C-22")
+def test_c22_silence_has_an_end(vendor: Vendor, stream: bool, tmp_path: Path) -> None:
+    endpoint = {"readTimeoutInSeconds": 1}
+    with asked(vendor, tmp_path, [SILENCE], stream=stream, endpoint=endpoint) as told:
+        assert told.heard.error is not None
+        assert "Endpoint 'Main'" in told.heard.error["message"]
+        assert told.heard.finish_reason is None
+        assert told.run["status"] == "failed"
+        assert told.model.asked[0].left.wait(2)
+
+
+@pytest.mark.parametrize("vendor", [OPENAI_CHAT, CLAUDE, OLLAMA_CHAT, KOBOLD], ids=str)
+def test_c22_so_has_silence_in_the_middle(vendor: Vendor, tmp_path: Path) -> None:
+    play = vendor.stream(*vendor.frames(BUSY).body, SILENCE)
+    endpoint = {"readTimeoutInSeconds": 1}
+    with asked(vendor, tmp_path, play, stream=True, endpoint=endpoint) as told:
+        assert told.heard.text == "Hello"
+        assert told.heard.error is not None
+        assert told.heard.finish_reason is None
+        assert told.run["partialText"] == "Hello"
 
 
 NONSENSE = {"html": b"<html>Sign in</html>", "empty": b"", "nothing in it": b"{}"}
