@@ -54,5 +54,7 @@ class ChatRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sampling fields under their OpenAI names; fields that were null are absent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    field_names: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """What the client calls ``parameters`` that it calls otherwise than OpenAI."""
     unknown_fields: tuple[str, ...] = ()
     """Top-level fields that no part of this server knows."""

@@ -90,4 +90,4 @@ def _folder_errors() -> Iterator[None]:
 
 def exists(place: Place) -> bool:
     """Whether there may be something to read."""
-    return not isinstance(place, Path) or place.is_file()
+    return not isinstance(place, Path) or place.exists()

@@ -33,6 +33,12 @@ _PARAMETER_NAMES: Final = {
     "top_k": "top_k",
     "stop_sequences": "stop",
 }
+_THEIR_NAMES: Final = {
+    "stop": "stop_sequences",
+    "effort": "output_config.effort",
+    "response_format": "output_config.format",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+}
 _ROLES: Final = ("user", "assistant", "system")
 _CHOICE_WORDS: Final = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -52,6 +58,7 @@ def parse_request(body: Mapping[str, Any]) -> ChatRequest:
         tools=tools,
         tool_choice=_tool_choice(object_in(body, "tool_choice"), tools),
         parameters=_parameters(body),
+        field_names=_THEIR_NAMES,
         metadata=object_in(body, "metadata"),
         unknown_fields=(*(name for name in body if name not in _OWN_FIELDS), *skipped),
     )

@@ -39,6 +39,12 @@ _OPTION_NAMES: Final = {
     **{name: name for name in (*OPENAI_FIELDS, *SAMPLER_FIELDS)},
     "num_predict": "max_tokens",
 }
+_THEIR_NAMES: Final = {
+    **{name: f"options.{key}" for key, name in _OPTION_NAMES.items()},
+    "num_ctx": "options.num_ctx",
+    "response_format": "format",
+    "reasoning_effort": "think",
+}
 _EFFORTS: Final = frozenset(("low", "medium", "high", "max"))
 
 
@@ -51,6 +57,7 @@ def parse_chat(body: Mapping[str, Any]) -> ChatRequest:
         stream=_stream(body.get("stream")),
         tools=parse_tools(body.get("tools")),
         parameters=parameters,
+        field_names=_THEIR_NAMES,
         unknown_fields=_unknown(body, _CHAT_FIELDS) + unknown_options,
     )
 
@@ -67,6 +74,7 @@ def parse_generate(body: Mapping[str, Any]) -> ChatRequest:
         messages=with_images(parse_tagged(text), _images(body)),
         stream=_stream(body.get("stream")),
         parameters=parameters,
+        field_names=_THEIR_NAMES,
         unknown_fields=_unknown(body, _GENERATE_FIELDS) + unknown_options,
     )
 

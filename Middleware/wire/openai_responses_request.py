@@ -24,6 +24,12 @@ _PARAMETER_NAMES: Final = {
     "user": "user",
     "parallel_tool_calls": "parallel_tool_calls",
 }
+_THEIR_NAMES: Final = {
+    "max_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
 _REPEATED: Final = (
     *("instructions", "max_output_tokens", "temperature", "top_p", "tools", "tool_choice"),
     *("parallel_tool_calls", "reasoning", "text", "truncation", "user", "metadata"),
@@ -77,6 +83,7 @@ def parse_request(body: Mapping[str, Any]) -> ResponsesRequest:
             tools=tools.tools,
             tool_choice=parse_choice(body.get("tool_choice"), tools),
             parameters=_parameters(body),
+            field_names=_THEIR_NAMES,
             metadata=object_in(body, "metadata"),
             unknown_fields=(*unknown, *dict.fromkeys((*tools.skipped, *said.skipped))),
         ),

@@ -161,7 +161,9 @@ def test_what_becomes_of_each_field_is_true(live: Headrace, document: Any, door:
             case "ignored":
                 assert named == [*plain, name]
             case "passed on":
-                assert len(named) > len(plain), f"{name} was not passed on, and is not named"
+                new = [one for one in named if one not in plain]
+                assert new, f"{name} was not passed on, and is not named"
+                assert {one.partition(".")[0] for one in new} == {name}
             case fate:
                 assert (fate, named) == ("used", plain), name
 

@@ -1,6 +1,7 @@
 """Field cases C-39, C-46 and C-47; a process that is killed, and a disk that is full."""
 
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from Middleware.api.options import ServerOptions
 from Middleware.app import build_history
 from Middleware.cli.dispatch import main
 from Middleware.runs.reader import Query
+from tests.fakes.doors import Door, every_door
 from tests.fakes.headrace import Headrace, Tree, answers, calls, static, wait_until
 from tests.fakes.own_process import OwnProcess, own_process
 from tests.fakes.upstream import (
@@ -261,21 +263,23 @@ FAULTS = [
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in FAULTS])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@every_door
 def test_no_key_of_anybody_is_in_the_log_or_in_what_is_made_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: Fault, stream: bool
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    door: Door,
+    case: Fault,
+    stream: bool,
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     tree = Tree(tmp_path, heartbeatSeconds=30).workflow("assistant", [answers()])
     client = {"Authorization": f"Bearer {OF_CLIENT}"}
-    body = {
-        "model": "assistant",
-        "stream": stream,
-        "messages": [{"role": "user", "content": "hi"}],
-    }
     with Upstream(case.answer or chat("x")) as model:
         url = model.url if case.answer else nobody_listens()
         tree.model("Main", url, apiKey=KEY, readTimeoutInSeconds=1)
         with tree.serve() as live:
-            received = live.ask("POST", "/v1/chat/completions", body, **client)
+            received = live.ask("POST", door.path, door.body(stream=stream), **client)
             run = newest(live)
             shown = [
                 live.ask("GET", path).body
@@ -288,7 +292,7 @@ def test_no_key_of_anybody_is_in_the_log_or_in_what_is_made_of_it(
     assert received.status == case.status
     assert run["status"] == "failed"
     assert run["id"].encode() in printed
-    for text in (received.body, *shown, printed, *files):
+    for text in (received.body, *shown, printed, *files, caplog.text.encode()):
         assert b"canary" not in text
 
 

@@ -198,14 +198,15 @@ class RequestRunner:
 
 
 def _ignored(scope: RequestScope, asked: ChatRequest) -> tuple[str, ...]:
-    """What nobody has used so far: sampling fields, tools that no node let through, and fields
-    that nothing here knows."""
+    """What nobody has used so far, as the client calls it: sampling fields, tools that no node let
+    through, and fields that nothing here knows."""
     tools = [
         name
         for name, value in (("tools", asked.tools), ("tool_choice", asked.tool_choice))
         if value and TOOLS not in scope.parameters.used
     ]
-    return (*scope.parameters.unused(), *tools, *asked.unknown_fields)
+    parameters = [asked.field_names.get(name, name) for name in scope.parameters.unused()]
+    return (*parameters, *tools, *asked.unknown_fields)
 
 
 def _events(
