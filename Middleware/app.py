@@ -38,7 +38,7 @@ from Middleware.api.twins import Twins
 from Middleware.api.workflows import workflows_door
 from Middleware.config.check import check_files
 from Middleware.config.locations import Locations
-from Middleware.config.problems import Problem
+from Middleware.config.problems import Problem, without_echoes
 from Middleware.config.selection import find_model, model_names, user_of
 from Middleware.config.store import ConfigStore
 from Middleware.config.user import User
@@ -337,12 +337,14 @@ def _close_all(*closings: Callable[[], None]) -> None:
 
 def check_everything(store: ConfigStore) -> list[Problem]:
     """What every `check.py` has to say about the whole tree."""
-    return [
-        *check_files(store),
-        *check_models(store),
-        *check_workflows(store),
-        *check_profiles(store),
-    ]
+    return without_echoes(
+        [
+            *check_files(store),
+            *check_models(store),
+            *check_workflows(store),
+            *check_profiles(store),
+        ]
+    )
 
 
 def _log_directory(options: ServerOptions, store: ConfigStore, user_wants: bool) -> Path | None:

@@ -46,7 +46,8 @@ class Locations:
         """Raise NoFolder where configuration or workflows cannot be read from their folders."""
         for folder in (self.configs, self.workflows):
             if not folder.is_dir():
-                raise NoFolder(f"There is no folder {folder}.", remedy=_near(folder))
+                gone = _first_gone(folder)
+                raise NoFolder(f"There is no folder {gone}.", remedy=_near(gone))
         if not (self.configs / "Users").is_dir() and (self.configs / "Configs" / "Users").is_dir():
             raise NoFolder(
                 f"There is no configuration in {self.configs} itself.",
@@ -66,6 +67,11 @@ class Locations:
             except ValueError:
                 continue
         return path.name
+
+
+def _first_gone(folder: Path) -> Path:
+    """The part of a path that is at fault: the outermost folder that is not there."""
+    return next((one for one in reversed(folder.parents) if not one.is_dir()), folder)
 
 
 def _near(folder: Path) -> str:

@@ -172,11 +172,7 @@ def missing(
 ) -> BrokenFile:
     """Names every path that was tried, and the nearest name that exists."""
     first = places[0]
-    close: str | None = None
-    for place in places:
-        folder = find_folder(listing_of, place.root, place.parts[:-1], exact=False)
-        names = listing_of(folder).by_name if folder else {}
-        close = close or nearest(place.parts[-1], list(names))
+    close = next(filter(None, (_meant(listing_of, place) for place in places)), None)
     others = [show(place.path) for place in places[1:]]
     message = "There is no such file."
     if others:
@@ -186,6 +182,20 @@ def missing(
         severity="error",
         file=show(first.path),
         message=message,
-        remedy=f"Did you mean {close!r}?" if close else "",
+        remedy=f"Did you mean {close}?" if close else "",
     )
     return BrokenFile((problem,))
+
+
+def _meant(listing_of: ListingOf, place: Place) -> str | None:
+    """The name that is nearest to the first part of a place that is not there."""
+    folder = place.root
+    for part in place.parts[:-1]:
+        listing = listing_of(folder)
+        name = listing.folder_like(part)
+        if name is None:
+            near = nearest(part, list(listing.folders))
+            return f"the folder {near!r}" if near else None
+        folder = folder / name
+    near = nearest(place.parts[-1], list(listing_of(folder).by_name))
+    return repr(near) if near else None

@@ -1,10 +1,13 @@
 """What is wrong with a file, in one form for the log, ``check``, ``/health`` and the editor."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from Middleware.core.errors import ConfigError
+
+_LACKING = re.compile(r"there is no (\S+?)\.?(?: |$)")
 
 Severity = Literal["error", "warning"]
 
@@ -47,6 +50,26 @@ def tally(problems: Sequence[Problem]) -> str:
     errors = sum(problem.severity == "error" for problem in problems)
     counts = (("error", errors), ("warning", len(problems) - errors))
     return ", ".join(f"{n} {word}" if n == 1 else f"{n} {word}s" for word, n in counts)
+
+
+def without_echoes(problems: Sequence[Problem]) -> list[Problem]:
+    """Without problems of files that only name a file which is at fault itself, and is told so.
+
+    One wrong address would else be told once more for each node that calls the endpoint.
+    """
+    told = {problem.file for problem in problems if problem.severity == "error"}
+    told.update(
+        file
+        for problem in problems
+        if problem.code == "missing_reference"
+        for file in _LACKING.findall(problem.message)
+    )
+
+    def is_echo(problem: Problem) -> bool:
+        named = problem.message.partition(": ")[0]
+        return problem.code.startswith("missing_") and named != problem.file and named in told
+
+    return [problem for problem in problems if not is_echo(problem)]
 
 
 class BrokenFile(ConfigError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.cli.dispatch import main
-from tests.fakes.headrace import Tree, answers, static
+from tests.fakes.headrace import Tree, answers, calls, static
 from tests.fakes.terminal import Ran, command
 
 ENTRY = "Workflows/tester/_DefaultWorkflow.json"
@@ -118,6 +118,35 @@ def test_a_folder_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     assert ran.err == f"There is no folder {tmp_path / 'nowhere'}.\n"
 
 
+def test_a_broken_endpoint_is_told_once_whoever_names_it(tmp_path: Path, check: Here) -> None:
+    tree = good_tree(tmp_path)
+    tree.own("Other", [answers("Main"), answers("Main"), answers("Mian")])
+    tree.model("Main", "127.0.0.1:8080")
+    without_scheme = check(tree.configs)
+    tree.model("Main", "http://127.0.0.1:8080", apiTypeConfigFileName="OpenIA")
+
+    without_type = check(tree.configs)
+
+    assert without_scheme.out.splitlines()[-1] == "2 errors, 0 warnings"
+    assert "Endpoints/Main.json: endpoint: The address does not begin" in without_scheme.out
+    assert "nodes[2].endpointName: Endpoints/Mian.json" in without_scheme.out
+    assert without_type.out.splitlines()[-1] == "2 errors, 0 warnings"
+    assert "Endpoints/Main.json: apiTypeConfigFileName" in without_type.out
+
+
+def test_a_misspelt_folder_in_a_name_is_told_with_the_nearest(tmp_path: Path, check: Here) -> None:
+    tree = good_tree(tmp_path)
+    tree.write("Workflows/_common/Sum.json", [answers("Main")])
+    tree.own("Other", [calls("Sum", workflowUserFolderOverride="_comon")])
+
+    told = check(tree.configs).out
+
+    assert (
+        "Workflows/_comon/Sum.json: There is no such file. Did you mean the folder '_common'?"
+        in told
+    )
+
+
 def test_a_folder_that_is_nearly_right_is_told_with_what_was_meant(tmp_path: Path) -> None:
     tree = good_tree(tmp_path / "Public")
     configs = tree.configs
@@ -125,8 +154,12 @@ def test_a_folder_that_is_nearly_right_is_told_with_what_was_meant(tmp_path: Pat
     misspelt = command("check", configs.with_name("Confgs"))
     outer = command("check", configs.parent)
     workflows = command("check", configs, "--WorkflowsDirectory", tmp_path / "none")
+    public = command("check", "--PublicDirectory", tmp_path / "Publik")
 
-    assert (misspelt.code, outer.code, workflows.code) == (2, 2, 2)
+    assert (misspelt.code, outer.code, workflows.code, public.code) == (2, 2, 2, 2)
+    assert public.err == (
+        f"There is no folder {tmp_path / 'Publik'}. Did you mean {tmp_path / 'Public'}?\n"
+    )
     assert misspelt.err == (
         f"There is no folder {configs.with_name('Confgs')}. Did you mean {configs}?\n"
     )
