@@ -119,6 +119,8 @@ class RequestRunner:
         conversation = take_in(messages, config.user, named)
         if is_chore(asked):
             conversation = replace(conversation, discussion_id=None, chore=True)
+            # Not what it says: it quotes the conversation.
+            logger.info("a chore of the front end, no turn request=%s", info.request_id)
         scope = replace(
             self._scope(config, conversation, info),
             tools=asked.tools,
