@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any
 
 from Middleware.core.errors import MiddlewareError, WorkflowError
+from Middleware.tools.scripts import Stopped, showable
 
 FUNCTION = "run"
 
@@ -32,28 +33,35 @@ def load_code(text: str, name: str) -> Callable[..., Any]:
 def call(function: Callable[..., Any], context: Any, payload: Any, name: str) -> Any:
     """What the function returns. What it raises becomes a WorkflowError that names the line."""
     try:
-        return function(context, payload)
-    except MiddlewareError:
+        value = function(context, payload)
+    except (MiddlewareError, Stopped):
         raise
     # Scripts may raise anything, and are the owner's own: the line helps, the rest is for the log.
-    except Exception as error:
+    except BaseException as error:
         raise WorkflowError(
             f"{name} raised {type(error).__name__}{_line_of(error, name)}.",
             detail=traceback.format_exc(),
         ) from error
 
+    return showable(value, f"{name} returned a value")
+
 
 @lru_cache(maxsize=256)
 def _compiled_file(path: Path, mtime_ns: int, size: int) -> CodeType:
-    return _compiled(path.read_text(encoding="utf-8"), path.name)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WorkflowError(f"the script {path.name!r} is not UTF-8.") from error
+    return _compiled(text, path.name)
 
 
 @lru_cache(maxsize=256)
 def _compiled(text: str, name: str) -> CodeType:
     try:
         return compile(text, name, "exec")
-    except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        number = error.lineno if isinstance(error, SyntaxError) else None
+        line = "" if number is None else f", line {number}"
         raise WorkflowError(f"{name}{line}: this is no valid Python: {error}.") from error
 
 
@@ -62,7 +70,9 @@ def _function_of(code: CodeType, name: str) -> Callable[..., Any]:
     scope: dict[str, Any] = {"__name__": name}
     try:
         exec(code, scope)
-    except Exception as error:
+    except (MiddlewareError, Stopped):
+        raise
+    except BaseException as error:
         raise WorkflowError(
             f"{name} raised {type(error).__name__} while it was loaded{_line_of(error, name)}.",
             detail=traceback.format_exc(),

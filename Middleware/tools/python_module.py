@@ -12,11 +12,14 @@ import itertools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import WorkflowError
+from Middleware.tools.scripts import Stopped, described, run_script, showable
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +53,20 @@ def find_script(name: str, install: Path) -> Path:
     raise WorkflowError(f"There is no Python file {name!r}.")
 
 
-def invoke(path: Path, args: Sequence[str], kwargs: Mapping[str, str], *, import_from: Path) -> Any:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What ``Invoke`` is given, and the run that waits for it."""
+
+    args: Sequence[str] = ()
+    kwargs: Mapping[str, str] = field(default_factory=dict)
+    cancel: CancelToken | None = None
+
+
+def invoke(path: Path, call: Call, *, import_from: Path) -> Any:
     """What ``Invoke`` of the file returns; a text that tells of its failure if it raises.
 
-    The file is read anew for every call. Raises WorkflowError when it cannot be loaded or has no
-    ``Invoke``.
+    The file is read anew for every call. Raises WorkflowError when it cannot be loaded, has no
+    ``Invoke``, or returns what has no text; the token's reason when the run is cancelled.
     """
     # Scripts may import the server's own packages, wherever it was started from.
     if str(import_from) not in sys.path:
@@ -65,37 +77,47 @@ def invoke(path: Path, args: Sequence[str], kwargs: Mapping[str, str], *, import
     # Looked up by dataclasses, pickle and the like while the script runs.
     sys.modules[name] = module
     try:
-        _load(module, path)
-        function = getattr(module, "Invoke", None)
-        if not callable(function):
-            raise WorkflowError(f"The Python file {path.name!r} has no function Invoke.")
-        return _call(function, path, args, kwargs)
+        return run_script(lambda: _loaded_and_called(module, path, call), call.cancel)
     finally:
         sys.modules.pop(name, None)
+
+
+def _loaded_and_called(module: ModuleType, path: Path, call: Call) -> Any:
+    _load(module, path)
+    function = getattr(module, "Invoke", None)
+    if not callable(function):
+        raise WorkflowError(f"The Python file {path.name!r} has no function Invoke.")
+    return _call(function, path, call)
 
 
 def _load(module: ModuleType, path: Path) -> None:
     try:
         # Compiled from what stands there now: a cached version could be that of a second ago.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    except Stopped:
+        raise
     # A script may raise anything, and may try to end the process.
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise WorkflowError(
-            f"The Python file {path.name!r} cannot be loaded: {type(error).__name__}: {error}",
-            detail=repr(error),
+            f"The Python file {path.name!r} cannot be loaded: {described(error)}"
         ) from error
 
 
-def _call(function: Any, path: Path, args: Sequence[str], kwargs: Mapping[str, str]) -> Any:
+def _call(function: Any, path: Path, call: Call) -> Any:
     try:
-        return function(*args, **kwargs)
-    except ScriptError as error:
-        logger.warning("the script %s reported a failure", path.name)
-        return _reported(error, path)
+        try:
+            value = function(*call.args, **call.kwargs)
+        except ScriptError as error:
+            logger.warning("the script %s reported a failure", path.name)
+            return _reported(error, path)
     # As above. One text for all of them, wrong arguments and missing files included (S21).
-    except (Exception, SystemExit) as error:
+    except Stopped:
+        raise
+    except BaseException as error:
         logger.exception("the script %s failed", path.name)
-        return f"The Python file {path.name!r} failed: {type(error).__name__}: {error}"
+        return f"The Python file {path.name!r} failed: {described(error)}"
+
+    return showable(value, f"The Python file {path.name!r} returned a value")
 
 
 def _reported(error: ScriptError, path: Path) -> str:

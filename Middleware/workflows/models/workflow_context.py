@@ -17,8 +17,8 @@ def pretty_json(value: Any) -> str:
     """Indent 2, non-ASCII kept (decisions §7); values JSON does not know become text."""
     try:
         return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    except (TypeError, ValueError):
-        # Keys that are no text, infinite numbers, or a list that holds itself.
+    # Keys that are no text, infinite numbers, a list that holds itself, a script's own objects.
+    except Exception:  # noqa: BLE001
         return str(value)
 
 
