@@ -220,11 +220,43 @@ def _mark(mark: yaml.Mark) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
+_MOST_VALUES = 1_000_000
+"""A file of ordinary size has some hundreds."""
+
+
+def _refuse_bombs(root: yaml.Node | None, file: str) -> None:
+    """Aliases of aliases: a few lines that stand for more values than any machine can hold, or for
+    a value inside of itself. Each value is looked at once, however often it is named.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known == 0:
+            place = _mark(node.start_mark)
+            raise _broken("bad_syntax", file, place, "A value holds itself.", "Remove the alias.")
+        if known is None:
+            sizes[id(node)] = 0
+            parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
+            if isinstance(node, yaml.MappingNode):
+                parts = [one for pair in node.value for one in pair]
+            # A long text that is named often is as much.
+            own = 1 + len(node.value) // 64 if isinstance(node, yaml.ScalarNode) else 1
+            known = sizes[id(node)] = own + sum(map(size, parts))
+        return known
+
+    if root is not None and size(root) > _MOST_VALUES:
+        message = f"Its aliases stand for more than {_MOST_VALUES:,} values."
+        raise _broken("bad_syntax", file, "", message, "Write out what is needed.")
+
+
 def _parse_yaml(text: str, file: str) -> tuple[Any, tuple[Problem, ...]]:
     loader: _Loader | None = None
     try:
         loader = _Loader(text)
-        value = loader.get_single_data()
+        node = loader.get_single_node()
+        _refuse_bombs(node, file)
+        value = None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
@@ -247,4 +279,6 @@ def _parse_yaml(text: str, file: str) -> tuple[Any, tuple[Problem, ...]]:
             loader.dispose()
     if value is None:
         raise _broken("bad_syntax", file, "", "The file is empty.", "")
+    if "\\ud" in text.lower():
+        _refuse_lone_surrogates(value, file)
     return value, tuple(_twice(file, place, key) for place, key in loader.repeated)

@@ -15,6 +15,15 @@ class Broken:
     file: str = "a.json"
 
 
+def _bomb(around: str, first: str = "x") -> bytes:
+    """Ten lines, each of which names the one before nine times."""
+    lines = [f"a0: &a0 {first}"]
+    for number in range(1, 11):
+        nine = ", ".join([f"*a{number - 1}"] * 9)
+        lines.append(f"a{number}: &a{number} {around.format(nine)}")
+    return "\n".join(lines).encode()
+
+
 BROKEN = [
     Broken(
         id="trailing comma",
@@ -130,6 +139,40 @@ BROKEN = [
         id="YAML with comments only", data=b"# a", message="a.yml: The file is empty.", file="a.yml"
     ),
     Broken(
+        id="aliases of aliases",
+        data=_bomb("[{}]"),
+        message="a.yaml: Its aliases stand for more than 1,000,000 values. Write out what is "
+        "needed.",
+        file="a.yaml",
+    ),
+    Broken(
+        id="merges of merges",
+        data=_bomb("{{<<: [{}]}}", "{k: 1}"),
+        message="a.yaml: Its aliases stand for more than 1,000,000 values. Write out what is "
+        "needed.",
+        file="a.yaml",
+    ),
+    Broken(
+        id="a long text that is named often",
+        data=b"a: &a '" + b"x" * 100_000 + b"'\nb: [" + b"*a, " * 1000 + b"]",
+        message="a.yaml: Its aliases stand for more than 1,000,000 values. Write out what is "
+        "needed.",
+        file="a.yaml",
+    ),
+    Broken(
+        id="an alias of what it stands in",
+        data=b"a: &a\n  b: *a",
+        message="a.yaml: line 1, column 4: A value holds itself. Remove the alias.",
+        file="a.yaml",
+    ),
+    Broken(
+        id="half a surrogate pair in YAML",
+        data=b'a: "\\ud800"',
+        message=r"a.yaml: The file holds one half of a \uD800-\uDFFF pair. Write both halves, or "
+        "the character itself.",
+        file="a.yaml",
+    ),
+    Broken(
         id="YAML with a control character",
         data=b"a: 1\nb: \x01",
         message="a.yaml: line 2: This line holds a character that YAML does not allow. Remove it.",
@@ -170,6 +213,11 @@ GOOD = [
     Good(id="yes is true", data="a: yes", value={"a": True}),
     Good(id="block text", data="a: |\n  x\n  y\n", value={"a": "x\ny\n"}),
     Good(id="list", data="- a\n- {b: 1}", value=["a", {"b": 1}]),
+    Good(
+        id="an alias named twice",
+        data="x: &x [1]\ny: [*x, *x]\n",
+        value={"x": [1], "y": [[1], [1]]},
+    ),
     Good(
         id="merge",
         data="x: &x {a: 1, b: 2}\ny:\n  <<: *x\n  a: 3\n",
