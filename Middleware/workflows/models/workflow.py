@@ -1,5 +1,6 @@
 """A workflow file, loaded and validated: a list of nodes, ready to run."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,8 +104,8 @@ class Workflow:
         if self.edges is None:
             if route is not None:
                 return self.node(route)
-            places = (i for i, other in enumerate(self.nodes, 1) if other is node)
-            place = next(places, len(self.nodes))
+            # In a list the positions rise; nodes of branches stand in between and have left it.
+            place = bisect_right(self.nodes, node.position, key=lambda other: other.position)
             return self.nodes[place] if place < len(self.nodes) else None
         leaving = self.edges.get(node.id, {})
         target = leaving.get(route or "", leaving.get(""))

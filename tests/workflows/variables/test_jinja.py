@@ -104,3 +104,42 @@ def test_a_template_cannot_change_what_a_file_says() -> None:
     )
 
     assert file == {"list": [1, 2], "object": {"a": [1]}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ 'x' * 10**9 }}",
+        "{{ 10**9 * [1] }}",
+        "{{ 10 ** (10 ** 9) }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '%*d' % (10**9, 1) }}",
+        "{{ '%.999999999f' % 1 }}",
+        "{{ '%999999999d'|format(1) }}",
+        "{{ '{:>999999999}'.format(1) }}",
+        "{{ '{:>{}}'.format(1, 10**9) }}",
+        "{{ '{x:>{y}}'.format(x=1, y=10**9) }}",
+        "{{ '{x:>{y}}'.format_map({'x': 1, 'y': 10**9}) }}",
+        "{{ 'x'.center(10**9) }}",
+        "{{ 'x'.zfill(10**9) }}",
+        "{{ 'x'|center(10**9) }}",
+        "{{ 'x\\ny'|indent(10**9) }}",
+        "{{ lipsum(n=10**9) }}",
+    ],
+)
+def test_one_step_of_a_template_cannot_take_all_of_the_memory(text: str) -> None:
+    with pytest.raises(WorkflowError, match="one step would make more than 10,000,000"):
+        render_jinja(text, table())
+
+
+def test_what_is_large_and_no_size_is_as_before() -> None:
+    text = (
+        "{{ 12345678901 * 2 }} {{ 2 ** 70 }} {{ 'ab' * 3 }} {{ '%d of %s' % (123456789, 'x') }} "
+        "{{ '{:,}'.format(123456789) }} {{ '123456789 %s' % 'y' }} {{ 'a'.center(3) }}|"
+        "{{ 'z'|center(3) }}|{{ '%03d'|format(7) }} {{ [1] * 2 }} {{ 'a'.replace('a', 'b') }}"
+    )
+
+    assert render_jinja(text, table()) == (
+        "24691357802 1180591620717411303424 ababab 123456789 of x 123,456,789 123456789 y  a | z |"
+        "007 [1, 1] b"
+    )

@@ -1,5 +1,6 @@
 """The options that every node may carry (nodes §0), and the types that options are made of."""
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ def _number_or_template(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, float):
-        return int(value)
+        return int(value) if math.isfinite(value) else str(value)
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -32,12 +33,16 @@ IntOrTemplate = Annotated[
 node runs (variables §6). What is neither stays text, is warned about, and gets the default."""
 
 
+LONGEST_SECONDS = 86_400.0 * 365
+"""A year: clocks of the system do not count to what a float can hold."""
+
+
 class Retry(Settings):
     """Tries after the first one."""
 
     times: int = Field(0, ge=0, le=100)
     """How many more times."""
-    delay_seconds: float = Field(0.0, ge=0)
+    delay_seconds: float = Field(0.0, ge=0, le=LONGEST_SECONDS)
     """How long to wait before each."""
 
 
@@ -115,7 +120,7 @@ class NodeOptions(Settings):
     """Where to go on when the node fails, with ``onError: route``."""
     fallback_endpoints: Annotated[tuple[str, ...], Names("endpoint")] = ()
     """Endpoints to try, in order, when the node's own fails."""
-    timeout_seconds: float | None = Field(None, gt=0)
+    timeout_seconds: float | None = Field(None, gt=0, le=LONGEST_SECONDS)
     """The longest that the node may take, all told; without it there is no limit."""
 
     _raw: Mapping[str, Any] = PrivateAttr(default_factory=dict)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, StrictBool
 
+from Middleware.workflows.handlers.base.node_options import LONGEST_SECONDS
+
 
 def _seconds(value: Any) -> Any:
     """A positive number, also as text; true and false are none."""
@@ -14,8 +16,8 @@ def _seconds(value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError("must be a number of seconds") from None
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError("must be more than 0 seconds")
+    if not (math.isfinite(number) and 0 < number <= LONGEST_SECONDS):
+        raise ValueError("must be more than 0 seconds, and at most a year")
     return number
 
 

@@ -10,7 +10,7 @@ from Middleware.core.errors import WorkflowError
 from Middleware.tools.json_service import JsonService
 from Middleware.tools.offline_researcher import Question, research
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
-from Middleware.workflows.handlers.base.node_options import NodeOptions
+from Middleware.workflows.handlers.base.node_options import LONGEST_SECONDS, NodeOptions
 from Middleware.workflows.handlers.base.option_types import Seconds
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.workflow_context import WorkflowPayload
@@ -35,7 +35,9 @@ class OfflineResearcherOptions(NodeOptions):
     """Put a list of the sources behind the answer."""
     search_seconds: Seconds | None = Field(None, alias="timeoutSeconds")
     """The longest that the server may take: 240 for a quick search, 600 for a deep one."""
-    timeout_seconds: float | None = Field(None, gt=0, alias="nodeTimeoutSeconds")
+    timeout_seconds: float | None = Field(
+        None, gt=0, le=LONGEST_SECONDS, alias="nodeTimeoutSeconds"
+    )
     """The longest that the node may take, all told. Its usual name means something else here."""
 
 
