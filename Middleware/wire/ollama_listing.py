@@ -35,12 +35,17 @@ def encode_running() -> dict[str, Any]:
     return {"models": []}
 
 
-def parse_show(body: Mapping[str, Any]) -> str:
-    """The model that ``/api/show`` is asked about; clients call the field ``model`` or ``name``."""
+def parse_named(body: Mapping[str, Any]) -> str:
+    """The model of ``/api/show`` or ``/api/pull``; clients call the field ``model`` or ``name``."""
     name = text_in(body, "model") or text_in(body, "name")
     if not name:
         raise MalformedRequest("model", "is missing")
     return name
+
+
+def encode_pulled() -> dict[str, Any]:
+    """The body of ``/api/pull``, or its only line: a workflow is there already."""
+    return {"status": "success"}
 
 
 def encode_show(

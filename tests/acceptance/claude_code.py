@@ -23,7 +23,7 @@ def check(report: Report, place: Place, site: Headrace) -> None:
     env = {"HOME": home, "CLAUDE_CONFIG_DIR": home, **_QUIET}
     env |= {"ANTHROPIC_BASE_URL": site.url, "ANTHROPIC_AUTH_TOKEN": "none"}
 
-    def told(message: str, model: str | None = MODEL) -> list[dict[str, Any]]:
+    def told(message: str, model: str | None = MODEL, *how: str) -> list[dict[str, Any]]:
         words: list[str | Path] = [
             program,
             "-p",
@@ -32,7 +32,7 @@ def check(report: Report, place: Place, site: Headrace) -> None:
             "stream-json",
             "--verbose",
         ]
-        words += ["--allowedTools", "Bash", *(("--model", model) if model else ())]
+        words += [*how, "--allowedTools", "Bash", *(("--model", model) if model else ())]
         said = output(words, work, **env)
         return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
@@ -41,6 +41,9 @@ def check(report: Report, place: Place, site: Headrace) -> None:
         assert not result["is_error"], result["result"]
         holds(result["result"], GREETING)
         assert result["usage"]["output_tokens"] > 0, "no usage"
+    with report.step("the conversation is continued, its first turn sent along"):
+        holds(told("Second message", None, "--continue")[-1]["result"], "Second message")
+        holds(site.first_prompts(site.runs()[0]), HELLO, "Second message")
     with report.step("`router` sorts the person's words, not what the program adds to them"):
         told(HELLO, "router")
         run = site.runs()[0]

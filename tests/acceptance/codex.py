@@ -25,13 +25,24 @@ def check(report: Report, place: Place, site: Headrace) -> None:
     (home / "config.toml").write_text(_CONFIG.format(url=site.url), encoding="utf-8")
     report.version = output([program, "--version"], work).split()[-1]
 
-    def told(message: str, model: str = MODEL) -> list[dict[str, Any]]:
-        words: Words = [program, "exec", "--json", "--skip-git-repo-check", "-m", model, message]
-        said = output(words, work, CODEX_HOME=str(home), HOME=str(home))
+    env = {"CODEX_HOME": str(home), "HOME": str(home), "CODEX_OSS_BASE_URL": f"{site.url}/v1"}
+
+    def told(message: str, model: str = MODEL, *how: str) -> list[dict[str, Any]]:
+        options = ["--json", "--skip-git-repo-check", "-m", model]
+        words: Words = [program, "exec", *how, *options, message]
+        said = output(words, work, **env)
         return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
     with report.step("one turn, its answer whole"):
         holds(_answers(told(HELLO, "assistant"))[-1], GREETING)
+    with report.step("the conversation is resumed, its first turn sent along"):
+        holds(
+            _answers(told("Second message", "assistant", "resume", "--last"))[-1], "Second message"
+        )
+        holds(site.first_prompts(site.runs()[0]), HELLO, "Second message")
+    with report.step("as a program of Ollama (`--oss`), the workflow by its short name"):
+        ollama = ("--oss", "--local-provider", "ollama")
+        holds(_answers(told(HELLO, "assistant", *ollama))[-1], GREETING)
     with report.step("a tool round: `exec_command` runs, its output comes back"):
         events = told("codex, call it")
         (ran,) = _items(events, "command_execution")

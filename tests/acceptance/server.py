@@ -102,7 +102,14 @@ class Headrace:
 
     def first_prompt(self, run: Mapping[str, Any]) -> str:
         """The last words that its first node sent to the model."""
-        return str(self._context(run)["steps"][0]["meta"]["resolvedPrompt"][-1]["content"])
+        return str(self._sent_first(run)[-1]["content"])
+
+    def first_prompts(self, run: Mapping[str, Any]) -> str:
+        """All that its first node sent to the model."""
+        return "\n".join(str(message["content"]) for message in self._sent_first(run))
+
+    def _sent_first(self, run: Mapping[str, Any]) -> Any:
+        return self._context(run)["steps"][0]["meta"]["resolvedPrompt"]
 
     def _context(self, run: Mapping[str, Any]) -> Any:
         return Client(self.url).json(f"/api/runs/{run['id']}")["context"]

@@ -21,6 +21,7 @@ ROUTES = [
     ("/api/embed", "POST"),
     ("/api/embeddings", "POST"),
     ("/api/show", "POST"),
+    ("/api/pull", "POST"),
     ("/api/chat", "DELETE"),
     ("/v1/responses/resp_x/cancel", "POST"),
 ]

@@ -39,6 +39,19 @@ def test_models_are_listed_shown_and_not_running(tmp_path: Path) -> None:
     assert list(running) == []
 
 
+@pytest.mark.parametrize("name", ["assistant", f"{MODEL}:latest"])
+def test_a_workflow_is_pulled_at_once_by_any_of_its_names(name: str, tmp_path: Path) -> None:
+    """``codex --oss -m assistant`` pulls what is not listed by just this name."""
+    with talking(tmp_path) as (client, _):
+        told = [progress.status for progress in client.pull(name, stream=True)]
+        whole = client.pull(name).status
+        with pytest.raises(ResponseError, match="asistant") as refused:
+            client.pull("asistant")
+
+    assert told == [whole] == ["success"]
+    assert refused.value.status_code == 404
+
+
 def test_a_chat_streamed_and_whole(tmp_path: Path) -> None:
     with talking(tmp_path, chat("Hel", "lo")) as (client, _):
         answer = client.chat(MODEL, HI)

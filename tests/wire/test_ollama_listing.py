@@ -34,10 +34,10 @@ def test_codex_takes_the_version() -> None:
 
 
 def test_show_is_asked_by_either_name() -> None:
-    assert ollama_listing.parse_show({"model": "a"}) == "a"
-    assert ollama_listing.parse_show({"model": "", "name": "b"}) == "b"
+    assert ollama_listing.parse_named({"model": "a"}) == "a"
+    assert ollama_listing.parse_named({"model": "", "name": "b"}) == "b"
     with pytest.raises(MalformedRequest, match="`model` is missing"):
-        ollama_listing.parse_show({})
+        ollama_listing.parse_named({})
 
 
 def test_show_tells_capabilities_and_context() -> None:

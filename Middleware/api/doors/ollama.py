@@ -13,7 +13,7 @@ from Middleware.core.errors import MiddlewareError
 from Middleware.core.messages import ChatRequest
 from Middleware.wire import ollama_answer, ollama_chat, ollama_generate, ollama_listing
 from Middleware.wire.bodies import write_json
-from Middleware.wire.fields import needed_text_in
+from Middleware.wire.fields import flag_in, needed_text_in
 
 
 class OllamaFormat:
@@ -95,8 +95,18 @@ def _add_listing(door: Blueprint, catalogue: Catalogue) -> None:
     @door.post("/api/show")
     def show() -> Response:
         """What one model can do."""
-        catalogue.find(ollama_listing.parse_show(json_body()))
+        catalogue.find(ollama_listing.parse_named(json_body()))
         return json_response(ollama_listing.encode_show())
+
+    @door.post("/api/pull")
+    def pull() -> Response:
+        """Nothing to fetch: says so of a model that is there, by any of its names."""
+        body = json_body()
+        catalogue.find(ollama_listing.parse_named(body))
+        line = write_json(ollama_listing.encode_pulled())
+        if not flag_in(body, "stream", default=True):
+            return json_response(line)
+        return Response(line + b"\n", content_type=OllamaFormat.stream_type)
 
 
 def _no_tools(model: str, clock: Clock) -> dict[str, Any]:

@@ -99,9 +99,12 @@ _OLD_EMBED: Final = obj(
     },
     ["model", "prompt"],
 )
-_SHOW: Final[Schema] = {
-    **obj({"model": used(TEXT), "name": used(TEXT), "verbose": ignored()}),
-    "anyOf": [obj({"model": FILLED}, ["model"]), obj({"name": FILLED}, ["name"])],
+_NAMED: Final[Mapping[str, Schema]] = {"model": used(TEXT), "name": used(TEXT)}
+_ONE_NAME: Final = [obj({"model": FILLED}, ["model"]), obj({"name": FILLED}, ["name"])]
+_SHOW: Final[Schema] = {**obj({**_NAMED, "verbose": ignored()}), "anyOf": _ONE_NAME}
+_PULL: Final[Schema] = {
+    **obj({**_NAMED, "stream": _STREAM, "insecure": ignored()}),
+    "anyOf": _ONE_NAME,
 }
 _VECTOR: Final = array(NUMBER)
 
@@ -134,6 +137,11 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     ),
     "ollama.cancel": _CANCEL,
     "ollama.show": Operation(body=_SHOW, errors=(403, 404)),
+    "ollama.pull": Operation(
+        body=_PULL,
+        answers=streamed(answer({"status": enum("success")}), LINES, "The same on one line."),
+        errors=(403, 404),
+    ),
     "ollama.tags": Operation(answers=whole(answer({"models": array(OBJECT)}))),
     "ollama.version": Operation(answers=whole(answer({"version": TEXT}))),
     "ollama.running": Operation(answers=whole(answer({"models": array(ANYTHING)}))),
