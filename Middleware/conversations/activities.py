@@ -269,7 +269,7 @@ class Activities:
             raise WorkerStopping from error
         if isinstance(error, LostTask):
             raise error
-        text = _error_text(error)
+        text = error_text(error)
         logger.warning(
             "attempt %d of the %s failed, conversation=%s: %s",
             attempt,
@@ -354,7 +354,7 @@ def _note(locked: Locked, type_: str, activity: str, attempt: int, **more: Any) 
     locked.note(type_, activity=activity, turn=turn, attempt=attempt, **more)
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What may be told in a reply: our own messages, and of others their kind alone."""
     if isinstance(error, MiddlewareError):
         return error.message[:LONGEST_ERROR]

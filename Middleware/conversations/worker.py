@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from Middleware.conversations import task as tasks
-from Middleware.conversations.activities import Activities, Outside, WorkerStopping
+from Middleware.conversations.activities import Activities, Outside, WorkerStopping, error_text
 from Middleware.conversations.database import Database
 from Middleware.conversations.engine import Engine, EngineQueue, RunStep
+from Middleware.conversations.failing import task_failed
 from Middleware.conversations.leases import Duty, Lease, bury_all
-from Middleware.conversations.models import StorageUnavailable
+from Middleware.conversations.models import LostTask, StorageUnavailable
 from Middleware.conversations.repair import Repairer
 from Middleware.conversations.retention import Retention
 from Middleware.conversations.settings import WorkerSettings
@@ -89,12 +90,36 @@ class Worker:
             if mine is None:
                 return DONE
             self._outside.checkpoint("begin:committed")
-            step = "take"
-            while step != DONE:
-                following = run_step(step, self._step(step, mine))
-                self._outside.checkpoint(f"{step}:recorded")
-                step = following
-            return DONE
+            try:
+                return self._run_steps(mine, run_step)
+            except (LostTask, StorageUnavailable):
+                raise
+            except Exception as error:
+                logger.exception("conversation %s cannot go on", conversation_id)
+                self._note_failure(mine, error)
+                raise
+
+    def _run_steps(self, mine: Task, run_step: RunStep) -> str:
+        step = "take"
+        while step != DONE:
+            following = run_step(step, self._step(step, mine))
+            self._outside.checkpoint(f"{step}:recorded")
+            step = following
+        return DONE
+
+    def _note_failure(self, mine: Task, error: Exception) -> None:
+        most = self._settings.task_max_failures
+        longest = self._settings.repair.failure_backoff_max_seconds
+        try:
+            self._persist(
+                lambda: task_failed(self._database, mine, error_text(error), most, longest)
+            )
+        except LostTask:
+            return
+        except Exception:
+            # The first failure is the one to be told.
+            logger.exception("a failure could not be noted, conversation=%s", mine.conversation_id)
+        self._outside.changed(mine.conversation_id)
 
     def _step(self, name: str, mine: Task) -> Callable[[], str]:
         functions: dict[str, Callable[[Task], str]] = {

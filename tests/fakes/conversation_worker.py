@@ -45,12 +45,14 @@ class Job:
     """What the model is heard to say; it then waits for the file `go on` in the folder."""
     turns_at_once: int = 32
     engine_seconds: float = 600.0
+    task_max_failures: int = 20
 
     def settings(self) -> WorkerSettings:
         return WorkerSettings(
             lease_seconds=self.lease_seconds,
             loop_throttle_seconds=0.1,
             turns_at_once=self.turns_at_once,
+            task_max_failures=self.task_max_failures,
             engine=EngineSettings(poll_seconds=0.03),
             repair=RepairSettings(redispatch_after_seconds=0.5, failure_backoff_max_seconds=1.0),
             retention=RetentionSettings(every_seconds=0.5, engine_seconds=self.engine_seconds),
