@@ -169,6 +169,16 @@ class Database:
             now = self._clock() if self._clock is not None else float(values["now"])
         return Locked(connection, state_of(values), now)
 
+    def has_waiting_task(self) -> bool:
+        """Whether a task waits for a worker; asked often, so it costs little. False when the
+        database does not answer.
+        """
+        try:
+            with self.transaction() as connection:
+                return connection.exec_driver_sql(tables.WAITING_TASK).first() is not None
+        except StorageUnavailable:
+            return False
+
     def close(self) -> None:
         self.engine.dispose()
 

@@ -5,6 +5,7 @@ All times are the database's; a lease counts while its end is strictly in the fu
 
 import os
 import socket
+import time
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -81,9 +82,12 @@ class Duty:
         self._database = database
         self._name = name
         self._holder = holder
+        self._not_before = 0.0
 
     def take(self, seconds: float, at_least_apart: float) -> bool:
         """Whether it falls to this process, for at most ``seconds``."""
+        if time.monotonic() < self._not_before:
+            return False
         row = tables.duties
         with self._database.transaction() as connection:
             now = self._database.now(connection)
@@ -98,7 +102,11 @@ class Duty:
                 .on_conflict_do_update(index_elements=["name"], set_=values, where=free)
                 .returning(row.c.holder)
             )
-            return connection.execute(statement).first() is not None
+            taken = connection.execute(statement).first() is not None
+        if taken:
+            # It is done now, by this process: nobody may do it again before.
+            self._not_before = time.monotonic() + at_least_apart
+        return taken
 
     def done(self) -> None:
         row = tables.duties

@@ -195,7 +195,9 @@ class Conversations:
     def start(self, start: "Start") -> "Started | Refusal":
         """Raises UnknownProfile."""
         require_profile(self.profiles, start.profile)
-        return self._accepting().start(start)
+        started = self._accepting().start(start)
+        self._hurry()
+        return started
 
     def model(self, name: str) -> Profile | None:
         """The profile that a model's name means (MAP-1); None where it means none, or a workflow
@@ -223,6 +225,7 @@ class Conversations:
 
     def send(self, conversation_id: str, send: "Send") -> Receipt | Refusal:
         receipt = self._accepting().send(conversation_id, send)
+        self._hurry()
         self.live.changed(conversation_id)
         return receipt
 
@@ -242,6 +245,11 @@ class Conversations:
             self._stops.stop(segment.conversation_id)
         self.live.changed(segment.conversation_id)
         return done
+
+    def _hurry(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            worker.hurry()
 
     def _accepting(self) -> "Inbox":
         if self._inbox is None:

@@ -71,6 +71,10 @@ Index(
     sqlite_where=text(STRANDED),
     postgresql_where=text(STRANDED),
 )
+WAITING_TASK = (
+    "SELECT 1 FROM conversations WHERE task_id IS NOT NULL AND task_owner IS NULL LIMIT 1"
+)
+"""As text, because it is asked ten times a second by each worker."""
 Index("conversations_by_age", conversations.c.created_at, conversations.c.id)
 
 runs = Table(

@@ -60,6 +60,10 @@ class Worker:
         self._thread.start()
         return self._queue
 
+    def hurry(self) -> None:
+        """Something was accepted in this process: look for a task at once."""
+        self._engine.hurry()
+
     @property
     def repairer(self) -> Repairer:
         return self._repairer
@@ -104,6 +108,9 @@ class Worker:
         while step != DONE:
             following = run_step(step, self._step(step, mine))
             self._outside.checkpoint(f"{step}:recorded")
+            if step == "hand_over":
+                # The next run may have a task already.
+                self.hurry()
             step = following
         return DONE
 
@@ -165,7 +172,8 @@ class Worker:
                     self._renew()
                     renew_at = time.monotonic() + settings.lease_seconds / 3
                 self._outside.stops.look(self._database)
-                self._repairer.wake_due()
+                if self._repairer.wake_due():
+                    self.hurry()
                 if repair.take(settings.lease_seconds, settings.loop_throttle_seconds):
                     self._repairer.run()
                     repair.done()
