@@ -44,7 +44,7 @@ from Middleware.config.store import ConfigStore
 from Middleware.config.user import User
 from Middleware.conversations.check import check_profiles
 from Middleware.conversations.service import Conversations
-from Middleware.conversations.setup import build_conversations, database_url
+from Middleware.conversations.setup import build_conversations, database_url, durable_settings
 from Middleware.conversations.workflow_runs import WorkflowRuns
 from Middleware.core.clock import Clock, SystemClock
 from Middleware.core.errors import ConfigError
@@ -210,7 +210,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     store = parts.store
     pulse, background = Pulse(), Background()
     talks = _conversations(options, parts)
-    places = Places(waits=Waits())
+    places = Places(waits=Waits(most=durable_settings(store).max_waiting_readers))
     delivery = Delivery(
         answers=ProfileAnswers(
             others=parts.runner,

@@ -95,7 +95,10 @@ class LocalStore:
         return found["turns"] if found else []
 
 
-def local_conversations(given: Namespace, settings: WorkerSettings | None = None) -> Conversations:
+def local_conversations(
+    given: Namespace,
+    adapted: Callable[[WorkerSettings], WorkerSettings] = lambda settings: settings,
+) -> Conversations:
     """Those of the configuration that the options point at; nothing is started yet."""
     from Middleware.api.options import ServerOptions
     from Middleware.app import build_parts
@@ -112,7 +115,7 @@ def local_conversations(given: Namespace, settings: WorkerSettings | None = None
     parts = build_parts(options)
     run = WorkflowRuns(parts.store, parts.backends, parts.recorder, parts.clock, parts.server)
     url = database_url(given.database, parts.store.locations.public)
-    return build_conversations(url, parts.store, run, settings)
+    return build_conversations(url, parts.store, run, adapted)
 
 
 class HttpStore:

@@ -5,9 +5,11 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from Middleware.conversations.settings import RetentionSettings, WorkerSettings
+from Middleware.conversations.settings import WorkerSettings
 from Middleware.core.arguments import OptionParser
 
 
@@ -23,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     _add_settings(parser)
     add_places(parser)
     given = parser.parse_args(arguments)
-    conversations = local_conversations(given, _settings(given))
+    conversations = local_conversations(given, partial(_adapted, given))
     stop = threading.Event()
 
     def end(number: int, frame: Any) -> None:
@@ -44,19 +46,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Each in place of what `durable` of the user file says."""
     add = parser.add_argument
     defaults = WorkerSettings()
     add(
         "--turns-at-once",
         type=int,
-        default=defaults.turns_at_once,
         metavar="N",
         help=f"turns that this process works on at once ({defaults.turns_at_once})",
     )
     add(
         "--lease-seconds",
         type=float,
-        default=defaults.lease_seconds,
         metavar="S",
         help="silence after which others take this worker's tasks over "
         f"({defaults.lease_seconds:g}); the same for all workers",
@@ -70,12 +71,17 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _settings(given: argparse.Namespace) -> WorkerSettings:
-    return WorkerSettings(
-        turns_at_once=max(1, given.turns_at_once),
-        lease_seconds=max(1.0, given.lease_seconds),
-        retention=RetentionSettings(
-            record_days=given.keep_replies_days,
-            conversation_days=given.keep_conversations_days,
+def _adapted(given: argparse.Namespace, settings: WorkerSettings) -> WorkerSettings:
+    keep = settings.retention
+    replies, conversations = given.keep_replies_days, given.keep_conversations_days
+    turns, lease = given.turns_at_once, given.lease_seconds
+    return replace(
+        settings,
+        turns_at_once=settings.turns_at_once if turns is None else max(1, turns),
+        lease_seconds=settings.lease_seconds if lease is None else max(1.0, lease),
+        retention=replace(
+            keep,
+            record_days=keep.record_days if replies is None else replies,
+            conversation_days=keep.conversation_days if conversations is None else conversations,
         ),
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from Middleware.config.durable import Durable
 from Middleware.config.loose import AtLeastOne, LooseBool, LooseInt, Settings, Text, Texts, Whole
 
 
@@ -213,6 +214,8 @@ class User(Settings):
     in the dialect ``headrace``."""
     run_log: RunLog = RunLog()
     """How much of past runs is kept."""
+    durable: Durable = Durable()
+    """Limits and retention of durable conversations."""
 
     @model_validator(mode="before")
     @classmethod

@@ -117,6 +117,8 @@ class Conversations:
             cancel=CancelToken(),
             stops=self._stops,
             checkpoint=self._parts.checkpoint,
+            max_attempts=self._parts.settings.model_max_attempts,
+            retry_pause_seconds=self._parts.settings.retry_pause_seconds,
         )
         worker = Worker(database, outside, self._parts.settings)
         queue = worker.start()
@@ -167,7 +169,8 @@ class Conversations:
         if self._reader is None:
             from Middleware.conversations.reading import Reader
 
-            self._reader = Reader(self.database)
+            after = self._parts.settings.repair.redispatch_after_seconds
+            self._reader = Reader(self.database, after)
         return self._reader
 
     @property

@@ -37,6 +37,9 @@ class WorkerSettings:
     loop_throttle_seconds: float = 5.0
     """Between two repair passes of all processes together."""
     turns_at_once: int = 32
+    model_max_attempts: int = 3
+    """Of a model call or an action that fails."""
+    retry_pause_seconds: float = 1.0
     task_max_failures: int = 20
     """Failures in a row of a conversation's own logic after which it ends as failed."""
     storage_pause_seconds: float = 1.0
