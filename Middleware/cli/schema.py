@@ -8,6 +8,7 @@ from pathlib import Path
 from Middleware.app import INSTALL
 from Middleware.cli.written import write_changed
 from Middleware.config.schema import DRAFT, Schema, embed, file_schemas, object_schema
+from Middleware.conversations.profiles import ProfileFile
 from Middleware.core.arguments import OptionParser
 from Middleware.llm import backends as backends
 from Middleware.llm.backend import backend_types
@@ -44,6 +45,11 @@ def all_schemas() -> dict[str, Schema]:
     return {
         **schemas,
         "workflow": workflow_schema(later_names()),
+        "conversation-profile": {
+            "$schema": DRAFT,
+            "title": "A profile of durable conversations: Conversations/<name>.json",
+            **object_schema(ProfileFile),
+        },
         "workflow-test": {
             "$schema": DRAFT,
             "title": "Tests of workflows: for `test-workflow`",

@@ -71,7 +71,7 @@ def check_files(store: ConfigStore) -> list[Problem]:
     problems.extend(_of_the_prices(store))
     for kind, parse in _KINDS:
         folder = store.locations.configs / kind
-        problems.extend(_twins(store, folder))
+        problems.extend(twins(store, folder))
         for path in files_below(store, folder):
             file = store.cache.file(path, parse)
             problems.extend(own_problems(file))
@@ -101,7 +101,8 @@ def files_below(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> I
                 yield from files_below(store, root / folder, deepest=deepest - 1)
 
 
-def _twins(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterator[Problem]:
+def twins(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterator[Problem]:
+    """Files below ``root`` whose names can be taken for each other's."""
     listing = store.cache.listing_now(root)
     for files in listing.by_name.values():
         if len(files) > 1:
@@ -111,7 +112,7 @@ def _twins(store: ConfigStore, root: Path, *, deepest: int = _DEEPEST) -> Iterat
     yield from differ_by_case(listing, root, store.locations.show)
     if deepest:
         for folder in listing.folders:
-            yield from _twins(store, root / folder, deepest=deepest - 1)
+            yield from twins(store, root / folder, deepest=deepest - 1)
 
 
 def own_problems(file: WatchedFile[Any]) -> Iterator[Problem]:
@@ -135,7 +136,7 @@ class _Users:
 
     def problems(self) -> Iterator[Problem]:
         yield from self._of_the_choice()
-        yield from _twins(self._store, self._folder, deepest=0)
+        yield from twins(self._store, self._folder, deepest=0)
         for path in files_below(self._store, self._folder, deepest=0):
             if path.stem == CURRENT_USER_FILE:
                 continue

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from Middleware.config.files import Snapshot
 from Middleware.config.lookup import Place
-from Middleware.config.models import LooseBool, Settings, Text, Texts, Whole
+from Middleware.config.models import Settings, Text, Texts, Whole
 from Middleware.config.paths import is_plain_name
 from Middleware.config.store import ConfigStore
 from Middleware.config.validation import require_object, unknown_keys, validated
@@ -28,7 +28,10 @@ class HttpCall(Settings):
     """An action that is a request to another program."""
 
     url: str = Field(min_length=1)
+    """Gets JSON with ``action``, ``arguments`` and ``reference``, and the reference as
+    ``Idempotency-Key``."""
     method: Text = "POST"
+    """Of HTTP."""
 
 
 class ActionFile(Settings):
@@ -37,38 +40,52 @@ class ActionFile(Settings):
     description: Text = ""
     """Tells the model what it does."""
     workflow: Text = ""
+    """Does it; what it puts out becomes the reply."""
     http: HttpCall | None = None
-    approval: LooseBool = True
+    """A request to another program that does it."""
+    # Not a loose boolean, to which any other word is false: a slip must not mean "do not ask".
+    approval: bool = True
+    """Whether somebody has to approve it first."""
     arguments_schema: Mapping[str, Any] | None = Field(None, alias="schema")
+    """JSON Schema of its arguments; others are not proposed."""
 
 
 class OptionsFile(Settings):
     """Options of START-4; whoever starts a conversation may choose others."""
 
     turns_per_run: Whole = Field(3, ge=1)
+    """Turns after which the next run begins, with a bounded summary."""
     inactivity_seconds: float = Field(3600, ge=0)
+    """How long a conversation waits for a message before it ends."""
     decision_timeout_seconds: float | None = Field(None, ge=0)
-    """None: as long as the inactivity."""
+    """How long a proposal waits; then it counts as declined. Absent: as long as the inactivity."""
     summary_max_chars: Whole = Field(2000, ge=0)
+    """The oldest text falls out first."""
 
 
 class ProfileFile(Settings):
-    """The file as written."""
+    """What the conversations of one kind are made of."""
 
     description: Text = ""
+    """For people."""
     workflow: Text = ""
     """Runs as the model call of each turn. Empty: the fake model."""
     summary_workflow: Text = ""
+    """Makes the new summary of the old one, the message and the reply."""
     options: OptionsFile = OptionsFile()
+    """Of a new conversation; whoever starts one may choose others."""
     recent_turns: Whole = Field(10, ge=0, le=1000)
     """How many earlier turns the workflow is shown."""
     actions: Mapping[str, ActionFile] = Field(default_factory=dict)
+    """Name -> what a model may propose under it."""
     may_send: Texts = ()
-    """Names of keys. Empty: everyone who may use the server."""
+    """Names of keys that may send messages. Empty: everyone who may use the server."""
     may_approve: Texts = ()
+    """Names of keys that may approve and decline. Empty: everyone who may use the server."""
     approve_command: Text = "/approve"
     """What a plain front end writes to approve; empty turns it off."""
     decline_command: Text = "/decline"
+    """The same to decline."""
     on_divergence: Literal["notice", "fork", "continue"] = "notice"
     """When a front end's list of messages contradicts the transcript: tell so, start another
     conversation with the summary of this one, or take the last message all the same."""

@@ -53,7 +53,7 @@ def build_conversations(
 
 
 def durable_settings(store: ConfigStore) -> Durable:
-    """What the default user's file says; the defaults where it cannot be read, which `check` tells."""
+    """What the default user's file says; defaults where it cannot be read, which `check` tells."""
     try:
         return store.snapshot().user.durable
     except ConfigError:

@@ -25,6 +25,7 @@ KINDS = {
     "Routing": "routing",
     "MCPServers": "mcp-server",
     "Workflows": "workflow",
+    "Conversations": "conversation-profile",
 }
 REFERENCE = os.environ.get("HEADRACE_REFERENCE_TREES", "")
 

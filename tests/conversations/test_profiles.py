@@ -245,17 +245,44 @@ def test_check_tells_what_is_wrong_with_profiles(tmp_path: Path) -> None:
         {
             "workflow": "clerk",
             "summaryWorkflow": "nobody",
-            "actions": {"pay": {"workflow": "cashier", "aproval": False}},
+            "actions": {
+                "pay": {"workflow": "cashier", "aproval": False},
+                "tell them": {"workflow": "clerk", "http": {"url": "desk.example"}},
+            },
+            "options": {"decisionTimeoutSeconds": 0, "turnPerRun": 2},
+            "maySend": ["shop", "key 2", "--api-key"],
+            "mayApprove": ["anna"],
         },
     )
+    tree.user(apiKeys=[{"name": "ann", "key": "a"}, "plain"])
+    tree.write("Conversations/shop/lost.json", {"workflow": "clerk"})
+    tree.write("Conversations/no.json", {"actions": {"a": {"schema": {"type": "nothing"}}}})
+    tree.write("Conversations/no.yaml", {"actions": {"a": {"approval": "perhaps"}}})
     tree.write("Conversations/broken.json", {"recentTurns": "many"})
     store = build_parts(ServerOptions(public_directory=tree.public)).store
 
-    found = [(one.code, one.severity, one.file, one.place) for one in check_profiles(store)]
+    told = check_profiles(store)
+    found = [(one.code, one.severity, one.file, one.place) for one in told]
 
+    clerk = "Conversations/clerk.json"
     assert found == [
+        ("two_files_of_one_name", "error", "Conversations/no.json", ""),
         ("invalid_value", "error", "Conversations/broken.json", "recentTurns"),
-        ("unknown_key", "warning", "Conversations/clerk.json", "actions.pay.aproval"),
-        ("missing_profile_workflow", "error", "Conversations/clerk.json", "summaryWorkflow"),
-        ("missing_profile_workflow", "error", "Conversations/clerk.json", "actions.pay.workflow"),
+        ("unknown_key", "warning", clerk, "options.turnPerRun"),
+        ("unknown_key", "warning", clerk, "actions.pay.aproval"),
+        ("missing_profile_workflow", "error", clerk, "summaryWorkflow"),
+        ("missing_profile_workflow", "error", clerk, "actions.pay.workflow"),
+        ("unusable_action_name", "warning", clerk, "actions.tell them"),
+        ("action_does_two_things", "warning", clerk, "actions.tell them"),
+        ("bad_url", "error", clerk, "actions.tell them.http.url"),
+        ("unanswerable_proposal", "warning", clerk, "options.decisionTimeoutSeconds"),
+        ("unknown_key_name", "warning", clerk, "maySend[0]"),
+        ("unknown_key_name", "warning", clerk, "mayApprove[0]"),
+        ("invalid_value", "error", "Conversations/no.json", "actions.a.schema"),
+        ("invalid_value", "error", "Conversations/no.yaml", "actions.a.approval"),
+        ("misplaced_profile", "warning", "Conversations/shop/lost.json", ""),
     ]
+    remedies = {one.place: one.remedy for one in told}
+    assert "turnsPerRun" in remedies["options.turnPerRun"]
+    assert "approval" in remedies["actions.pay.aproval"]
+    assert "`ann`" in remedies["mayApprove[0]"]
