@@ -272,6 +272,7 @@ def test_check_tells_what_is_wrong_with_profiles(tmp_path: Path) -> None:
         ("unknown_key", "warning", clerk, "actions.pay.aproval"),
         ("missing_profile_workflow", "error", clerk, "summaryWorkflow"),
         ("missing_profile_workflow", "error", clerk, "actions.pay.workflow"),
+        ("profile_hidden", "warning", clerk, ""),
         ("unusable_action_name", "warning", clerk, "actions.tell them"),
         ("action_does_two_things", "warning", clerk, "actions.tell them"),
         ("bad_url", "error", clerk, "actions.tell them.http.url"),
