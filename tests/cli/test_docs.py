@@ -38,7 +38,9 @@ def test_every_page_that_is_there_is_written_from_the_code() -> None:
 EXPLAINED = [User, Endpoint, ApiType, McpServer, PromptTemplate, NodeOptions, CompactorSettings]
 
 
-@pytest.mark.parametrize("model", [*EXPLAINED, *{kind.options for _, kind in node_types}])
+@pytest.mark.parametrize(
+    "model", [*EXPLAINED, *dict.fromkeys(kind.options for _, kind in node_types)]
+)
 def test_every_key_of_the_files_that_everybody_edits_is_explained(model: type[Settings]) -> None:
     assert [row.keys[0] for row in rows_of(model) if not row.text and row.keys != ("name",)] == []
 
