@@ -43,6 +43,13 @@ _OF_CHAT_TYPES: Final = (
     "backend_supports_tool_turns",
 )
 _OF_OPENAI_CHATS: Final = ("strict_content",)
+_NAMES_A_MODEL: Final = frozenset(
+    (
+        *("claudeMessages", "openAIResponses", "openAIEmbeddings", "ollamaEmbeddings"),
+        *("ollamaApiChat", "ollamaApiChatImageSpecific", "ollamaApiGenerate"),
+    )
+)
+"""Types whose servers have many models and answer nobody who names none."""
 _OF_WRITERS: Final = (
     *("preset_samplers", "append_preset_name", "backup_endpoint_name", "remove_thinking"),
     *("add_text_to_start_of_system", "add_text_to_start_of_prompt"),
@@ -150,6 +157,9 @@ class _Endpoints:
             api_type = api_type_of(self._store, endpoint.api_type_config_file_name)
             if api_type is not None:
                 yield from _of_endpoint(file, endpoint, api_type)
+                if self._folder(path) in self._folders:
+                    # Elsewhere it may be an example, to be filled in.
+                    yield from _of_the_model(file, endpoint, api_type)
             if endpoint.backup_endpoint_name:
                 checked = Checked(self._store, file)
                 name, places = endpoint.backup_endpoint_name, self._places(path)
@@ -163,11 +173,15 @@ class _Endpoints:
         users who have it. An endpoint in a folder that no user looks into first may be an
         example, so one beside it counts too.
         """
-        own = path.parent.relative_to(self._root).as_posix().removeprefix(".")
+        own = self._folder(path)
         if own in self._folders:
             return [(self._root, own)]
         above = [one for one in self._folders if not one or PurePosixPath(own).is_relative_to(one)]
         return [*((self._root, one) for one in reversed(above)), (self._root, own)]
+
+    def _folder(self, path: Path) -> str:
+        """Below ``Endpoints/``, as user files write it."""
+        return path.parent.relative_to(self._root).as_posix().removeprefix(".")
 
     def _backup(self, path: Path) -> Path | None:
         name = self._all[path][1].backup_endpoint_name
@@ -247,6 +261,14 @@ def _of_endpoint(file: str, endpoint: Endpoint, api_type: ApiType) -> Iterator[P
     elif _is_set(endpoint, "backup_preset_name"):
         message = "This is the preset for the backup, and none is named."
         yield _unused(file, "backupPresetName", message, "Name one in `backupEndpointName`.")
+
+
+def _of_the_model(file: str, endpoint: Endpoint, api_type: ApiType) -> Iterator[Problem]:
+    names_it = endpoint.model_name_to_send_to_api.strip() and not endpoint.dont_include_model
+    if api_type.type in _NAMES_A_MODEL and not names_it:
+        message = "No model is named, and servers of this type have many."
+        remedy = "Write what the server calls the model."
+        yield _problem("incomplete", "warning", file, "modelNameToSendToAPI", message, remedy)
 
 
 def _unused_fields(kind: Kind | None, type_name: str) -> tuple[str, ...]:

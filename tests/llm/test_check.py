@@ -20,6 +20,7 @@ FAST, CHAT, BOB = "Endpoints/Fast.json", "ApiTypes/Chat.json", "Users/bob.json"
 MAIN = "Workflows/bob/_DefaultWorkflow.json"
 TEXT = {"type": "openAIV1Completion", "samplerFieldMap": {"top_k": "top_k"}}
 VECTORS = {"type": "openAIEmbeddings"}
+MODEL = {"modelNameToSendToAPI": "m"}
 
 
 def error(code: str, file: str, place: str) -> Told:
@@ -32,7 +33,7 @@ def warning(code: str, file: str, place: str) -> Told:
 
 def of_type(kind: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
     """The files for an endpoint ``Fast`` of a type."""
-    return {CHAT: kind, FAST: {**ENDPOINT, **settings}}
+    return {CHAT: kind, FAST: {**ENDPOINT, **MODEL, **settings}}
 
 
 def backup(name: str) -> dict[str, Any]:
@@ -155,6 +156,30 @@ CASES = [
         "a setting of OpenAI's chats elsewhere",
         of_type({"type": "ollamaApiChat"}, strictContent=True),
         [warning("unused_setting", FAST, "strictContent")],
+    ),
+    Case(
+        "no model for a server of many",
+        {
+            CHAT: {"type": "claudeMessages"},
+            "Endpoints/Other.json": {**ENDPOINT, **MODEL, "dontIncludeModel": True},
+        },
+        [
+            warning("incomplete", FAST, "modelNameToSendToAPI"),
+            warning("incomplete", "Endpoints/Other.json", "modelNameToSendToAPI"),
+        ],
+    ),
+    Case(
+        "no model in an example",
+        {
+            "ApiTypes/Claude.json": {"type": "claudeMessages"},
+            "Endpoints/examples/C.json": {**ENDPOINT, "apiTypeConfigFileName": "Claude"},
+        },
+        [],
+    ),
+    Case(
+        "no model for a server of one",
+        {"ApiTypes/Kobold.json": {"type": "koboldCppGenerate"}},
+        [],
     ),
     Case(
         "retries with a backup",
@@ -285,7 +310,7 @@ USES = [
         "other endpoints of a node",
         {
             "ApiTypes/V.json": VECTORS,
-            "Endpoints/V.json": {**ENDPOINT, "apiTypeConfigFileName": "V"},
+            "Endpoints/V.json": {**ENDPOINT, **MODEL, "apiTypeConfigFileName": "V"},
             MAIN: node(fallbackEndpoints=["Fast", "{late}", "V", "Gone"]),
         },
         [
