@@ -142,6 +142,13 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     """Where configuration and data are, for commands that work without a server."""
     add = parser.add_argument
     add("--database", metavar="URL", help="sqlite:///FILE or postgresql://HOST/NAME")
+    add(
+        "--UserLevelSqlLiteDirectory",
+        dest="sqlite_directory",
+        type=Path,
+        metavar="DIR",
+        help="where files are without --database, and the run log without PostgreSQL",
+    )
     add("--User", dest="user", metavar="NAME", help="whose configuration")
     add("--PublicDirectory", dest="public_directory", type=Path, metavar="DIR")
     add("--ConfigDirectory", dest="config_directory", type=Path, metavar="DIR")

@@ -53,12 +53,9 @@ class LocalStore:
     @classmethod
     @contextmanager
     def open(cls, given: Namespace) -> Iterator["LocalStore"]:
-        conversations = local_conversations(given)
-        try:
+        with local_conversations(given) as conversations:
             conversations.work()
             yield cls(conversations)
-        finally:
-            conversations.stop()
 
     def start(self, body: Mapping[str, Any]) -> dict[str, Any]:
         from Middleware.conversations.inbox import Start
@@ -95,11 +92,13 @@ class LocalStore:
         return found["turns"] if found else []
 
 
+@contextmanager
 def local_conversations(
     given: Namespace,
     adapted: Callable[[WorkerSettings], WorkerSettings] = lambda settings: settings,
-) -> Conversations:
-    """Those of the configuration that the options point at; nothing is started yet."""
+) -> Iterator[Conversations]:
+    """Those of the configuration that the options point at; no work is begun yet. What their
+    turns run is written into the run log, as on a server."""
     from Middleware.api.options import ServerOptions
     from Middleware.app import build_parts
     from Middleware.conversations.setup import build_conversations, database_url
@@ -111,11 +110,18 @@ def local_conversations(
         workflows_directory=given.workflows_directory,
         users=(given.user,) if given.user else (),
         database=given.database,
+        sqlite_directory=given.sqlite_directory,
     )
     parts = build_parts(options)
     run = WorkflowRuns(parts.store, parts.backends, parts.recorder, parts.clock, parts.server)
-    url = database_url(given.database, parts.store.locations.public)
-    return build_conversations(url, parts.store, run, adapted)
+    url = database_url(given.database, parts.store.locations.public, given.sqlite_directory)
+    conversations = build_conversations(url, parts.store, run, adapted)
+    parts.run_log.start()
+    try:
+        yield conversations
+    finally:
+        conversations.stop()
+        parts.close()
 
 
 class HttpStore:

@@ -25,7 +25,6 @@ def main(arguments: Sequence[str]) -> int:
     _add_settings(parser)
     add_places(parser)
     given = parser.parse_args(arguments)
-    conversations = local_conversations(given, partial(_adapted, given))
     stop = threading.Event()
 
     def end(number: int, frame: Any) -> None:
@@ -33,14 +32,12 @@ def main(arguments: Sequence[str]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    conversations.work()
-    print("The worker is ready.", flush=True)
-    try:
+    with local_conversations(given, partial(_adapted, given)) as conversations:
+        conversations.work()
+        print("The worker is ready.", flush=True)
         # A wait without end is not interrupted by signals on every system.
         while not stop.wait(1.0):
             pass
-    finally:
-        conversations.stop()
     print("The worker has ended; what it was doing is gone on with elsewhere.", file=sys.stderr)
     return 0
 

@@ -15,8 +15,10 @@ import pytest
 
 from Middleware.api.durable_events import Waits
 from Middleware.cli.conversation import main
+from Middleware.cli.runs import main as runs
 from Middleware.conversations.page import Page
 from tests.api.test_durable import durable_server
+from tests.fakes.headrace import Tree, answers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = ["--message", "Hello", "--message", "Please refund my order", "--message", "Thanks"]
@@ -25,7 +27,10 @@ TWO_A_RUN = [*SCRIPT, "--turns-per-run", "2"]
 
 @pytest.fixture
 def database(tmp_path: Path) -> list[str]:
-    return ["--database", f"sqlite:///{tmp_path / 'durable.sqlite'}"]
+    return [
+        *("--database", f"sqlite:///{tmp_path / 'durable.sqlite'}"),
+        *("--UserLevelSqlLiteDirectory", str(tmp_path)),
+    ]
 
 
 @contextmanager
@@ -66,6 +71,24 @@ def test_a_script_prints_the_same_every_time_but_for_the_id(
 
     assert codes == [0, 0]
     assert out == EXPECTED * 2
+
+
+@pytest.mark.slow
+def test_what_turns_run_is_in_the_run_log_as_on_a_server(
+    database: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = Tree(tmp_path).scripted("Main").workflow("talk", [answers()])
+    tree.write("Conversations/desk.json", {"workflow": "talk"})
+    where = ["--PublicDirectory", str(tree.public), *database[2:]]
+    code = main([*database[:2], *where, "--profile", "desk", "--message", "Hello"])
+    capsys.readouterr()
+    runs([*where, "--json"])
+    recorded = json.loads(capsys.readouterr().out)["runs"]
+
+    assert code == 0
+    assert [(run["folder"], run["door"], run["status"]) for run in recorded] == [
+        ("_shared/talk", "durable", "succeeded")
+    ]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def test_it_works_until_it_is_told_to_end(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'durable.sqlite'}"
     command = [sys.executable, "-m", "Middleware", "worker", "--database", url]
+    command += ["--UserLevelSqlLiteDirectory", str(tmp_path)]
     with subprocess.Popen(
         [*command, "--turns-at-once", "2"], cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8"
     ) as process:
@@ -42,6 +43,7 @@ def test_it_works_until_it_is_told_to_end(tmp_path: Path) -> None:
 def test_two_workers_on_one_file_share_the_work(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'durable.sqlite'}"
     command = [sys.executable, "-m", "Middleware", "worker", "--database", url]
+    command += ["--UserLevelSqlLiteDirectory", str(tmp_path)]
     workers = [
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
         for _ in range(2)
