@@ -1,13 +1,14 @@
 """What the run log costs, and how quick it stays. Prints one JSON object.
 
-python -m tests.benchmarks.run_log [--rounds N] [--seconds S] [--steps N]
+python -m tests.benchmarks.run_log [--rounds N] [--seconds S] [--steps N] [--database URL]
 
 `recording`: two servers side by side, one with the log and one without, in front of the same fast
 model server. They are measured in turns, in alternating order; each ratio is taken within a round,
 and its median and its quartiles are shown. Processor time hardly depends on what else the machine
 does, requests a second do.
 
-`listing`: milliseconds for what people ask for, with that many steps in the log.
+`listing`: milliseconds for what people ask for, with that many steps in the log; in an empty
+PostgreSQL if one is named.
 """
 
 import argparse
@@ -30,9 +31,11 @@ from Middleware.runs.history import History
 from Middleware.runs.metrics import Metrics
 from Middleware.runs.reader import Query
 from Middleware.runs.retention import Keep, is_too_much, prune
-from Middleware.runs.sqlite_store import SqliteStore
 from Middleware.runs.store import Rows, Store
+from Middleware.runs.stores import store_at
 from Middleware.runs.tracking import Tracking
+from Middleware.storage.places import Place
+from Middleware.storage.postgres_pool import Postgres
 from Middleware.workflows.models.run import Run
 from tests.fakes.headrace import Tree, answers
 from tests.fakes.own_process import own_process
@@ -194,17 +197,16 @@ def recording(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
         return {"on_over_off": ratios, "medians": medians, "rounds": rounds}
 
 
-def listing(folder: Path, steps: int) -> dict[str, Any]:
-    path = folder / "runs.sqlite"
-    store = SqliteStore(path)
+def listing(place: Place, steps: int) -> dict[str, Any]:
+    store = store_at(place)
     written = _fill(store, steps // STEPS_OF_A_RUN)
-    history = History(lambda: [path])
+    history = History(lambda: [place])
     middle = written[len(written) // 2]
     with store.transaction() as connection:
         number = connection.execute(
             "SELECT number FROM runs WHERE id = ?", (middle.id,)
         ).fetchone()[0]
-    keep = Keep(place=path, max_runs=10_000_000, max_megabytes=1e9, max_days=1e5)
+    keep = Keep(place=place, max_runs=10_000_000, max_megabytes=1e9, max_days=1e5)
     asked: dict[str, Callable[[], Any]] = {
         "newest 50": lambda: history.newest(Query()),
         "50 in the middle": lambda: history.newest(Query(before=number)),
@@ -222,13 +224,13 @@ def listing(folder: Path, steps: int) -> dict[str, Any]:
     times["write a batch of 100 runs, per run"] = _write_more(store)
     with store.transaction() as connection:
         begun = time.perf_counter()
-        prune(connection, "tester", Keep(place=path, max_runs=1000), time.time())
+        prune(connection, "tester", Keep(place=place, max_runs=1000), time.time())
         times["delete 500 runs"] = round((time.perf_counter() - begun) * 1000, 2)
     store.close()
     return {
         "steps": steps,
         "runs": len(written),
-        "megabytes": round(path.stat().st_size / 1e6, 1),
+        "megabytes": round(place.stat().st_size / 1e6, 1) if isinstance(place, Path) else None,
         "ms": times,
     }
 
@@ -312,6 +314,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--database", metavar="URL")
     parser.add_argument("--only", choices=("recording", "listing"))
     parser.add_argument("--model-server", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -323,7 +326,8 @@ def main() -> int:
         if given.only != "listing":
             result["recording"] = recording(Path(folder), given.rounds, given.seconds)
         if given.only != "recording":
-            result["listing"] = listing(Path(folder), given.steps)
+            place = Postgres(given.database) if given.database else Path(folder) / "runs.sqlite"
+            result["listing"] = listing(place, given.steps)
     sys.stdout.write(f"{json.dumps(result, indent=2)}\n")
     return 0
 
