@@ -15,8 +15,11 @@ from Middleware.api.background import Background
 from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
 from Middleware.api.doors.anthropic import anthropic_door
+from Middleware.api.doors.conversations import conversations_door
+from Middleware.api.doors.durable_conversations import DurableConversations
 from Middleware.api.doors.durable_responses import ConversationResponses, Places
 from Middleware.api.doors.embeddings import embeddings_door
+from Middleware.api.doors.kept_conversations import KeptConversations
 from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
 from Middleware.api.doors.responses import Kept, responses_door
@@ -284,9 +287,12 @@ def front_doors(
     store, clock = parts.store, parts.clock
     catalogue = with_profiles(_catalogue(store), talks, partial(_first_user, store))
     durable = ConversationResponses(talks, places)
+    conversations = KeptConversations(store=responses, clock=clock)
+    kept = Kept(store=responses, clock=clock, conversations=conversations)
     return (
         openai_door(delivery, catalogue, clock),
-        responses_door(delivery, catalogue, Kept(store=responses, clock=clock), durable),
+        responses_door(delivery, catalogue, kept, durable),
+        conversations_door(DurableConversations(talks), kept.conversations),
         anthropic_door(delivery),
         ollama_door(delivery, catalogue, clock),
         embeddings_door(delivery, EmbeddingRunner(store, parts.backends), clock),

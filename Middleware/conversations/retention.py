@@ -2,11 +2,11 @@
 owner wants, old replies and whole conversations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 
 from Middleware.conversations import tables
 from Middleware.conversations.database import Database
@@ -79,7 +79,13 @@ class Retention:
                 row.c.updated_at < self._database.now(connection) - age,
             )
             found = connection.execute(old.limit(self._settings.batch)).scalars().all()
-            for table in _OF_A_CONVERSATION:
-                connection.execute(delete(table).where(table.c.conversation_id.in_(found)))
-            connection.execute(delete(row).where(row.c.id.in_(found)))
+            forget(connection, found)
         return len(found)
+
+
+def forget(connection: Connection, ids: Sequence[str]) -> None:
+    """Remove conversations with all that belongs to them."""
+    for table in _OF_A_CONVERSATION:
+        connection.execute(delete(table).where(table.c.conversation_id.in_(ids)))
+    row = tables.conversations
+    connection.execute(delete(row).where(row.c.id.in_(ids)))

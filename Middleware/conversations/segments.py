@@ -51,6 +51,8 @@ class Segment:
     text: str | None = None
     """The recorded reply; null while there is none, and when retention has removed it."""
     proposal: Proposal | None = None
+    late_text: str | None = None
+    """The reply after a proposal that nobody decided in time."""
     error: str | None = None
     decided: bool = False
     """Whether a decision is on its way to be taken."""
@@ -115,39 +117,32 @@ class Segments:
             if json.loads(row.asked).get("door") == door
         ]
 
-    def of_turns(
-        self, conversation_id: str, *, after: int, limit: int, newest_first: bool
-    ) -> list[list[Segment]]:
-        """Turns behind turn ``after`` in the order that is asked for, each as its segments in
-        order: that of the message, and that of the decision where there was one."""
-        turn, signal = tables.turns.c, tables.signals.c
-        numbers = select(turn.turn).where(turn.conversation_id == conversation_id)
-        if newest_first:
-            numbers = numbers.order_by(turn.turn.desc())
-            numbers = numbers.where(turn.turn < after) if after else numbers
-        else:
-            numbers = numbers.order_by(turn.turn).where(turn.turn > after)
+    def of_conversation(self, conversation_id: str) -> list[Segment]:
+        """All that belong to turns, in their order: that of the message, then that of the
+        decision where there was one."""
+        signal = tables.signals.c
+        query = _query().where(
+            signal.conversation_id == conversation_id,
+            signal.status == "applied",
+            signal.applied_turn.is_not(None),
+        )
         with self._database.transaction() as connection:
-            wanted = list(connection.execute(numbers.limit(limit)).scalars())
-            query = _query().where(
-                signal.conversation_id == conversation_id,
-                signal.status == "applied",
-                signal.applied_turn.in_(wanted),
-            )
-            rows = connection.execute(query.order_by(signal.sequence)).mappings().all()
-        by_turn: dict[int, list[Segment]] = {number: [] for number in wanted}
-        for row in rows:
-            by_turn[row["applied_turn"]].append(segment_of(row))
-        return [sorted(found, key=_messages_first) for found in by_turn.values()]
+            rows = connection.execute(query.order_by(signal.applied_turn, signal.sequence))
+            return [segment_of(row) for row in rows.mappings()]
+
+    def labels(self, conversation_id: str) -> dict[str, Any]:
+        """What a client has put on it."""
+        talk = tables.conversations.c
+        query = select(talk.metadata).where(talk.id == conversation_id)
+        with self._database.transaction() as connection:
+            found = connection.execute(query).scalar()
+        labels: dict[str, Any] = json.loads(found) if found else {}
+        return labels
 
     def _first(self, query: Select[Any]) -> Segment | None:
         with self._database.transaction() as connection:
             row = connection.execute(query).mappings().first()
         return segment_of(row) if row else None
-
-
-def _messages_first(segment: Segment) -> bool:
-    return segment.name != "message"
 
 
 def _query() -> Select[Any]:
@@ -194,6 +189,7 @@ def segment_of(row: Mapping[Any, Any]) -> Segment:
         phase=row["phase"],
         text=row["reply_text"] if ends else None,
         proposal=_proposal(row),
+        late_text=row["reply_text"] if row["outcome"] == "timed_out" else None,
         error=row["error"] if ends else None,
         decided=row["buffered_decisions"] > 0,
         mismatched=row["reason"] == PROPOSAL_MISMATCH,

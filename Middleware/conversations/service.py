@@ -5,7 +5,7 @@ nothing for them (MAP-7).
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -253,6 +253,18 @@ class Conversations:
         worker = self._worker
         if worker is not None:
             worker.hurry()
+
+    def label(self, conversation_id: str, labels: Mapping[str, str]) -> None:
+        """Put a client's labels on a conversation."""
+        from Middleware.conversations.withdrawing import label
+
+        label(self.database, conversation_id, labels)
+
+    def remove(self, conversation_id: str) -> bool:
+        """Forget one that has ended; False while it is open."""
+        from Middleware.conversations.withdrawing import remove
+
+        return remove(self.database, conversation_id)
 
     def _accepting(self) -> "Inbox":
         if self._inbox is None:

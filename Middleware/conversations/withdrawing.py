@@ -1,10 +1,14 @@
-"""Taking one signal back: what was not applied is withdrawn, a running turn is asked to stop."""
+"""Taking back: one signal, of which a running turn is asked to stop, or a whole conversation."""
+
+import json
+from collections.abc import Mapping
 
 from sqlalchemy import select, update
 
 from Middleware.conversations import tables
 from Middleware.conversations.database import Database
 from Middleware.conversations.models import WITHDRAWN
+from Middleware.conversations.retention import forget
 from Middleware.conversations.task import change_turn
 
 _STOPPABLE = ("thinking", "applying_action")
@@ -37,3 +41,21 @@ def withdraw(database: Database, conversation_id: str, sequence: int) -> bool:
         change_turn(locked, stop_requested=1)
         locked.note("stop_requested", turn=state.turn)
         return True
+
+
+def remove(database: Database, conversation_id: str) -> bool:
+    """Forget a conversation; False while it is open."""
+    with database.transaction() as connection:
+        locked = database.lock(connection, conversation_id)
+        if locked is not None and not locked.state.closed:
+            return False
+        forget(connection, [conversation_id])
+    return True
+
+
+def label(database: Database, conversation_id: str, labels: Mapping[str, str]) -> None:
+    """Keep a client's labels in the place of those before."""
+    row = tables.conversations
+    text = json.dumps(dict(labels), ensure_ascii=False)
+    with database.transaction() as connection:
+        connection.execute(update(row).where(row.c.id == conversation_id).values(metadata=text))

@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,29 @@ _PUT = (
 )
 
 
+def _row(kept: KeptResponse) -> tuple[Any, ...]:
+    return (
+        kept.scope,
+        kept.id,
+        kept.created_at,
+        kept.previous_id,
+        orjson.dumps(kept.body),
+        orjson.dumps(list(kept.items)),
+    )
+
+
+def _kept(scope: str, id: str, row: tuple[Any, ...]) -> KeptResponse:
+    created_at, previous_id, body, items = row
+    return KeptResponse(
+        id=id,
+        scope=scope,
+        created_at=created_at,
+        body=orjson.loads(body),
+        items=orjson.loads(items),
+        previous_id=previous_id,
+    )
+
+
 class ResponseStore:
     """One a server. The database is made when the first response is kept.
 
@@ -83,16 +106,8 @@ class ResponseStore:
 
     def put(self, kept: KeptResponse) -> None:
         """Keep a response, or put it in the place of what is kept under its id."""
-        row = (
-            kept.scope,
-            kept.id,
-            kept.created_at,
-            kept.previous_id,
-            orjson.dumps(kept.body),
-            orjson.dumps(list(kept.items)),
-        )
         with self._use() as connection:
-            connection.execute(_PUT, row)
+            connection.execute(_PUT, _row(kept))
             self._until_clean -= 1
             if self._until_clean < 0:
                 self._until_clean = _CLEAN_EVERY
@@ -109,15 +124,46 @@ class ResponseStore:
             ).fetchone()
         if row is None:
             return None
-        created_at, previous_id, body, items = row
-        return KeptResponse(
-            id=id,
-            scope=scope,
-            created_at=created_at,
-            body=orjson.loads(body),
-            items=orjson.loads(items),
-            previous_id=previous_id,
-        )
+        return _kept(scope, id, row)
+
+    def change(
+        self, scope: str, id: str, change: Callable[[KeptResponse], KeptResponse]
+    ) -> KeptResponse | None:
+        """Put what ``change`` makes of a kept one in its place, while no other process changes it;
+        None when there is none."""
+        if self._connection is None and not exists(self._place):
+            return None
+        with self._use() as connection:
+            if isinstance(self._place, Path):
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                changed = self._changed(connection, scope, id, change)
+            except BaseException:
+                if isinstance(self._place, Path):
+                    connection.execute("ROLLBACK")
+                raise
+            if isinstance(self._place, Path):
+                connection.execute("COMMIT")
+            return changed
+
+    def _changed(
+        self,
+        connection: Connection,
+        scope: str,
+        id: str,
+        change: Callable[[KeptResponse], KeptResponse],
+    ) -> KeptResponse | None:
+        # An update that changes nothing holds the row, on either database.
+        mine = "UPDATE responses SET id = id WHERE scope = ? AND id = ? AND created_at >= ?"
+        if not connection.execute(mine, (scope, id, self._oldest())).rowcount:
+            return None
+        row = connection.execute(
+            "SELECT created_at, previous_id, body, items FROM responses WHERE scope = ? AND id = ?",
+            (scope, id),
+        ).fetchone()
+        changed = change(_kept(scope, id, row))
+        connection.execute(_PUT, _row(changed))
+        return changed
 
     def chain(self, scope: str, id: str) -> list[KeptResponse]:
         """The response and those it goes on from, oldest first; empty when it is not kept. One

@@ -305,8 +305,8 @@ def test_what_codex_sends_always_ends_with_a_last_event(
 
 @pytest.mark.parametrize(
     "extra",
-    [{"background": True}, {"conversation": "conv_1"}, {"previous_response_id": "resp_no"}],
-    ids=["background", "conversation", "unknown response"],
+    [{"background": True}, {"previous_response_id": "resp_no"}],
+    ids=["background", "unknown response"],
 )
 def test_what_belongs_to_durable_conversations_is_refused_clearly(
     extra: dict[str, Any], tmp_path: Path

@@ -99,6 +99,18 @@ def input_item(segment: Segment) -> dict[str, Any]:
     )
 
 
+def transcript_items(segment: Segment) -> list[dict[str, Any]]:
+    """What was said in it, question and answer (§20)."""
+    items = [input_item(segment)]
+    if segment.done:
+        items += output_of(segment)
+    if segment.status == "failed" and segment.text is not None:
+        items.append(message_item(reply_id_of(segment), segment.text))
+    if segment.proposal is not None and segment.late_text is not None:
+        items.append(message_item(reply_id_of(segment), segment.late_text))
+    return items
+
+
 def told_of(segment: Segment, conversations: Conversations) -> Told:
     """How far it has come, for a stream."""
     response = response_of(segment)

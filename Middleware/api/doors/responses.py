@@ -1,8 +1,7 @@
 """OpenAI's Responses for ordinary workflows. Routes only: the shapes are in ``wire``."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -12,6 +11,8 @@ from flask import Blueprint, Response, request
 from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
 from Middleware.api.doors.common import EVENT_STREAM, json_body, json_response
+from Middleware.api.doors.kept_conversations import KeptConversations, reachable
+from Middleware.api.durable_access import UnknownConversation
 from Middleware.api.running import scope_of
 from Middleware.core.clock import Clock
 from Middleware.core.errors import (
@@ -106,6 +107,7 @@ class Kept:
 
     store: ResponseStore
     clock: Clock
+    conversations: KeptConversations
     live: WeakValueDictionary[tuple[str, str], ResponseEncoder] = field(
         default_factory=WeakValueDictionary
     )
@@ -118,26 +120,24 @@ class Kept:
         except (DatabaseBusy, DatabaseUnavailable) as error:
             logger.error("response %s was not kept: %s", kept.id, error)
 
+    def say(self, scope: str, id: str, items: list[dict[str, Any]]) -> None:
+        """Add to a conversation; the answer is there whether or not that can be done."""
+        try:
+            self.conversations.append(scope, id, items)
+        except StorageUnavailable as error:
+            logger.error("conversation %s was not kept: %s", id, error.detail)
+
     def require(self, id: str) -> KeptResponse:
         """Raises UnknownResponse, for those of others too."""
         scope = scope_of(request.environ)
         encoder = self.live.get((scope, id))
-        with _reachable():
+        with reachable():
             found = self.store.get(scope, id)
         if found is None and encoder is not None:
             found = KeptResponse(id=id, scope=scope, created_at=0, body=encoder.response)
         if found is None:
             raise UnknownResponse(id)
         return found
-
-
-@contextmanager
-def _reachable() -> Iterator[None]:
-    """Failures of the database as an error of ours."""
-    try:
-        yield
-    except (DatabaseBusy, DatabaseUnavailable) as error:
-        raise StorageUnavailable("kept responses", detail=str(error)) from error
 
 
 class ResponsesFormat:
@@ -163,7 +163,18 @@ class ResponsesFormat:
         if not self._keeps:
             return ResponseEncoder(stream, None)
 
+        talks = self._kept.conversations.scope() if self._asked.conversation else ""
+
         def keep(response: Mapping[str, Any]) -> None:
+            if self._asked.conversation and response["status"] in ("completed", "incomplete"):
+                self._kept.say(
+                    talks,
+                    self._asked.conversation,
+                    [
+                        *openai_responses.stored_items(self._asked.items, f"{head.stem}_in"),
+                        *response["output"],
+                    ],
+                )
             self._kept.put(
                 KeptResponse(
                     id=head.id,
@@ -216,7 +227,7 @@ def _add_create(
             return taken
         _refuse_durable(asked)
         scope = scope_of(request.environ)
-        chat = _with_history(asked, kept.store, scope)
+        chat = _with_history(asked, kept, scope)
         keeps = asked.store and not _is_encrypted(catalogue, chat.model, scope)
         return delivery.send(chat, ResponsesFormat(asked, kept, scope, keeps=keeps))
 
@@ -224,18 +235,21 @@ def _add_create(
 def _refuse_durable(asked: ResponsesRequest) -> None:
     if asked.background:
         raise MalformedRequest("background", "is not served for this model; stream the answer")
-    if asked.conversation is not None:
-        raise MalformedRequest("conversation", "names no conversation that is kept here")
     if asked.approvals:
         raise MalformedRequest("input", "answers a proposal, and there is none")
 
 
-def _with_history(asked: ResponsesRequest, store: ResponseStore, scope: str) -> ChatRequest:
-    """The chat behind the responses that it goes on from."""
+def _with_history(asked: ResponsesRequest, kept: Kept, scope: str) -> ChatRequest:
+    """The chat behind the responses, or the conversation, that it goes on from."""
+    if asked.conversation is not None:
+        said = kept.conversations.items(asked.conversation)
+        if said is None:
+            raise UnknownConversation(asked.conversation)
+        return openai_responses.with_history(asked, said)
     if asked.previous_response_id is None:
         return asked.chat
-    with _reachable():
-        chain = store.chain(scope, asked.previous_response_id)
+    with reachable():
+        chain = kept.store.chain(scope, asked.previous_response_id)
     if not chain:
         raise MalformedRequest("previous_response_id", "names no response that is kept here")
     earlier = [item for one in chain for item in (*one.items, *one.body.get("output", ()))]
@@ -281,7 +295,7 @@ def _add_changes(
         theirs = durable.delete(id)
         if theirs is not None:
             return theirs
-        with _reachable():
+        with reachable():
             done = kept.store.delete(scope_of(request.environ), id)
         if not done:
             raise UnknownResponse(id)

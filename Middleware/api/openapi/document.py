@@ -9,7 +9,7 @@ from flask import Flask
 
 from Middleware.api.admission import OPEN_PATHS
 from Middleware.api.errors import EncodeError, ErrorShapes, status_line
-from Middleware.api.openapi import anthropic, ollama, openai, ours, responses
+from Middleware.api.openapi import anthropic, conversations, ollama, openai, ours, responses
 from Middleware.api.openapi.schemas import (
     ALWAYS,
     JSON,
@@ -27,7 +27,7 @@ from Middleware.wire import anthropic_messages, ollama_chat, openai_chat
 
 VERSION: Final = "3.1.0"
 
-_PARTS: Final = (openai, responses, anthropic, ollama, ours)
+_PARTS: Final = (openai, responses, conversations, anthropic, ollama, ours)
 OPERATIONS: Final[Mapping[str, Operation]] = {
     name: operation for part in _PARTS for name, operation in part.OPERATIONS.items()
 }

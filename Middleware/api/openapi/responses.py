@@ -189,7 +189,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "Response": _ANSWER,
     "ResponseItems": _ITEMS,
 }
-_PAGE: Final = (
+PAGE: Final = (
     Parameter(name="after", schema=TEXT, text="The id of an item: go on behind it."),
     Parameter(
         name="limit", schema={**WHOLE, "minimum": 1, "maximum": 100}, text="20 when missing."
@@ -211,12 +211,15 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "responses.show": Operation(
         parameters=(
             Parameter(name="stream", schema=TEXT, text="`true` only for background responses."),
+            Parameter(
+                name="starting_after", schema=WHOLE, text="The number of an event: go on behind it."
+            ),
         ),
         answers=streamed(ref("Response"), EVENTS, "The events of a background response."),
         errors=(404,),
     ),
     "responses.items": Operation(
-        parameters=_PAGE, answers=whole(ref("ResponseItems")), errors=(404,)
+        parameters=PAGE, answers=whole(ref("ResponseItems")), errors=(404,)
     ),
     "responses.delete": Operation(
         answers=whole(answer({"id": TEXT, "object": TEXT, "deleted": FLAG})),
