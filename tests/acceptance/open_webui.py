@@ -2,11 +2,10 @@
 
 from tests.acceptance import browsing
 from tests.acceptance.http_client import Client, streamed_text
-from tests.acceptance.programs import Place, Words, running
+from tests.acceptance.programs import Place, Words, free_port, running
 from tests.acceptance.server import BROKE, COUNT, FAIL_NOW, GREETING, HELLO, MODEL, Headrace
 from tests.acceptance.steps import Report, holds, wait_for
 
-PORT = 5907
 _START_SECONDS = 300
 _PERSON = {"name": "Ada", "email": "ada@example.com", "password": "Only-for-acceptance-1"}
 _QUIET = {
@@ -33,9 +32,10 @@ def check(report: Report, place: Place, site: Headrace, torch: str | None) -> No
     env = {"DATA_DIR": str(folder), "WEBUI_SECRET_KEY": "0123456789abcdef" * 4, **_QUIET}
     env |= {"OPENAI_API_BASE_URLS": f"{site.url}/v1", "OPENAI_API_KEYS": "none"}
     env |= {"ENABLE_OLLAMA_API": "true", "OLLAMA_BASE_URLS": site.url}
-    words: Words = [program, "serve", "--host", "127.0.0.1", "--port", str(PORT)]
+    port = free_port()
+    words: Words = [program, "serve", "--host", "127.0.0.1", "--port", str(port)]
     with running(words, folder / "open-webui.log", folder, **env):
-        client = Client(f"http://127.0.0.1:{PORT}")
+        client = Client(f"http://127.0.0.1:{port}")
         wait_for(lambda: client.answers("/health"), _START_SECONDS, "Open WebUI starts")
         report.version = client.json("/api/version")["version"]
         token = client.json("/api/v1/auths/signup", _PERSON)["token"]

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +61,12 @@ class Place:
             _install([*uv, *packages])
             done.touch()
         return folder / "bin"
+
+
+def free_port() -> int:
+    """One that nothing listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def chromium() -> str | None:

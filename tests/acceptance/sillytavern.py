@@ -6,11 +6,10 @@ from typing import Any
 
 from tests.acceptance import browsing
 from tests.acceptance.http_client import Client, streamed_text
-from tests.acceptance.programs import Place, running
+from tests.acceptance.programs import Place, free_port, running
 from tests.acceptance.server import BROKE, COUNT, FAIL_NOW, GREETING, HELLO, MODEL, Headrace
 from tests.acceptance.steps import NotInstalled, Report, holds, wait_for
 
-PORT = 5908
 _START_SECONDS = 120
 _CHAT: dict[str, Any] = {
     "model": "assistant",
@@ -56,10 +55,11 @@ def check(report: Report, place: Place, site: Headrace, folder: Path | None) -> 
     data = place.folder("sillytavern")
     shutil.copy(program / "default/config.yaml", data / "config.yaml")
     options: list[str | Path] = ["--configPath", data / "config.yaml", "--dataRoot", data / "data"]
-    options += ["--port", str(PORT), "--browserLaunchEnabled", "false", "--listen", "false"]
+    port = free_port()
+    options += ["--port", str(port), "--browserLaunchEnabled", "false", "--listen", "false"]
     home = {"HOME": str(data)}
     with running(["node", "server.js", *options], data / "sillytavern.log", program, **home):
-        client = Client(f"http://127.0.0.1:{PORT}")
+        client = Client(f"http://127.0.0.1:{port}")
         wait_for(lambda: client.answers("/csrf-token"), _START_SECONDS, "SillyTavern starts")
         client.headers["X-CSRF-Token"] = client.json("/csrf-token")["token"]
         report.version = client.json("/version")["pkgVersion"]
