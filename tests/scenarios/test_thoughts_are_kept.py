@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.headrace import answers
 from tests.fakes.strict_client import hear
-from tests.fakes.upstream import Upstream, chat
+from tests.fakes.upstream import CUT, Upstream, chat
 from tests.fakes.vendors import CHATS, OPENAI_CHAT, VENDORS, Call, Said, Vendor
 from tests.scenarios.modes import both_modes
 from tests.scenarios.test_agent_tools import agent, calls
@@ -81,6 +81,22 @@ def test_in_a_field_of_its_own(vendor: Vendor, way: str, stream: bool, tmp_path:
 
     assert told.step["thinking"] == "Seven, I think."
     assert json.loads(told.step["outputData"]["content"]) == json.loads(JSON)
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["shown", "hidden"])
+@pytest.mark.parametrize("vendor", VENDORS, ids=str)
+def test_of_an_answer_that_broke_off(vendor: Vendor, shown: bool, tmp_path: Path) -> None:
+    body = vendor.frames(Said(("<think>I ad", "d.</think>", "Hel"))).body
+    tree = tree_of(vendor, tmp_path, showThinking=shown).workflow("w", [answers()])
+    with (
+        Upstream(vendor.stream(*body, CUT)) as model,
+        with_model(tree, vendor, "Main", model.url, **TAGS).serve() as live,
+    ):
+        told = Told(hear(live.chat(model="w", stream=True)), model, live)
+
+    assert (told.run["status"], told.run["partialText"]) == ("failed", "Hel")
+    assert told.step["thinking"] == "I add."
+    assert told.heard.reasoning == ("I add." if shown else "")
 
 
 @both_modes

@@ -110,8 +110,7 @@ class NodeRunner:
         payload = WorkflowPayload.of(output)
         self._contexts.keep(node, payload)
         self._add_step(execution, payload)
-        route = payload.content if node.handler.routes(node.options) else None
-        return Outcome(payload, route)
+        return Outcome(payload, payload.content if node.handler.routes(node.options) else None)
 
     def answer(self, node: Node, cancel: CancelToken) -> Iterator[Event | Outcome]:
         """Run the responder: its events but the Finish, then the Outcome.
@@ -144,9 +143,10 @@ class NodeRunner:
                     said = self._run.begin_answer(node.id)
                     continue
                 self._located(node, error)
-                self._run.partial_text = said.build().text
-                outcome = None if passed else self._forgiven(execution, error)
-                if outcome is None:
+                partial = said.build()
+                self._run.partial_text = partial.text
+                execution.notes.thinking = partial.reasoning or None
+                if passed or (outcome := self._forgiven(execution, error)) is None:
                     self._failed(execution, error)
                     raise
                 yield outcome
