@@ -1,6 +1,7 @@
 """Files that the server writes: whole or not at all; and reading that forgives old encodings."""
 
 import contextlib
+import errno
 import os
 import secrets
 import threading
@@ -13,14 +14,22 @@ PRIVATE = 0o600
 """The mode of what is remembered of conversations."""
 
 
+def require_ordinary(path: Path) -> None:
+    """Raises OSError for a device or a pipe: reading it may never end, and a new file would take
+    its place for every program."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+
+
 def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Put ``data`` in place of ``path``; a reader sees the old bytes or the new ones.
 
     Folders are made. An existing file keeps its mode unless ``mode`` is given; a link stays a
-    link. Raises OSError and leaves nothing behind.
+    link; what is no ordinary file is refused. Raises OSError and leaves nothing behind.
     """
     # The link's target is replaced, not the link.
     target = Path(os.path.realpath(path))
+    require_ordinary(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from Middleware.config.models import Text
-from Middleware.storage.files import PathLocks, decode_text, write_atomically
+from Middleware.storage.files import PathLocks, decode_text, require_ordinary, write_atomically
 from Middleware.workflows.handlers.base.node_handler import NodeHandler, node_type, options_of
 from Middleware.workflows.handlers.base.node_options import NodeOptions
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -83,6 +83,7 @@ def _change(path: Path, mode: str, content: str, find: str) -> str:
         write_atomically(path, content.encode())
         return f"Saved {path.name}."
     if mode == "append":
+        require_ordinary(path)
         # Bytes are kept as they are: only what is added is ours.
         before = path.read_bytes() if path.exists() else b""
         write_atomically(path, before + content.encode())

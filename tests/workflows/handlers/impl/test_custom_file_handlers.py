@@ -1,5 +1,8 @@
 import logging
+import os
 import stat
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.workflows.handlers.setups import context_of, handle, said, scope_in
+
+ROOT = Path(__file__).parents[4]
 
 
 @dataclass(frozen=True)
@@ -334,3 +339,47 @@ def test_a_relative_path_is_below_the_working_directory(
 
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
     assert said("GetCustomFile", {"filepath": "a.txt"}) == "x"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pipes among files there")
+@pytest.mark.parametrize("mode", ["overwrite", "append", "replace", "remove", "trim"])
+@pytest.mark.parametrize("linked", [False, True], ids=["itself", "a link to it"])
+def test_a_pipe_or_a_device_is_neither_replaced_nor_waited_for(
+    mode: str, linked: bool, tmp_path: Path
+) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    path = str(link if linked else pipe)
+    text = said("SaveCustomFile", {"filepath": path, "content": "x", "mode": mode, "find": "y"})
+
+    assert text.startswith("SaveCustomFile error: " if mode in ("overwrite", "append") else "")
+    assert "Saved" not in text
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
+    assert said("GetCustomFile", {"filepath": path}) == "Custom instruction file did not exist"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no limit for files there")
+def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
+    """The server's own process may write no longer files than this: its disk is full."""
+    (tmp_path / "a.txt").write_text("old", encoding="utf-8")
+    code = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "from tests.workflows.handlers.setups import said\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "text = said('SaveCustomFile', {'filepath': sys.argv[1], 'content': 'x' * 5000})\n"
+        "sys.stdout.write(text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.txt")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "SaveCustomFile error: the file could not be written (OSError)."
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
