@@ -170,6 +170,27 @@ CASES = [
     ),
     Case("a lone brace", {MAIN: [static("a } b")]}, [warning("lone_brace", "nodes[0].content")]),
     Case(
+        "a Parallel node inside of a branch, and in its own",
+        {
+            MAIN: [
+                static(id="a"),
+                {"type": "Parallel", "id": "p", "branches": [["a"]]},
+                {"type": "Parallel", "id": "q", "branches": [["p", "q"]]},
+            ]
+        },
+        [error("invalid_workflow", "nodes[2].branches")] * 2,
+    ),
+    Case(
+        "a route of a list that names no node",
+        {MAIN: [static(id="a", onError="route", onErrorRoute="zz"), static()]},
+        [warning("missing_route", "nodes[0].onErrorRoute")],
+    ),
+    Case(
+        "a route of a list that names one",
+        {MAIN: [static(onError="route", onErrorRoute="b"), static(), static(id="b")]},
+        [],
+    ),
+    Case(
         "Jinja",
         {MAIN: [static("{% if %}", jinja2=True)]},
         [error("jinja_syntax", "nodes[0].content")],

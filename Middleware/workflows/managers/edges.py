@@ -68,6 +68,20 @@ def warn_of_lost_nodes(first: Node, nodes: Sequence[Node], edges: Edges, source:
             )
 
 
+def warn_of_lost_routes(nodes: Sequence[Node], source: Source) -> None:
+    """A list has no edges: a route names the node to go on with."""
+    ids = {node.id for node in nodes}
+    for node in nodes:
+        policy = node.policy
+        if policy.on_error == "route" and policy.route not in ids:
+            Spot(source, node.position - 1, node.id).warn(
+                "missing_route",
+                "onErrorRoute",
+                f"there is no node {policy.route!r}; the run ends when this one fails.",
+                "Name the id of the node to go on with.",
+            )
+
+
 def answering(nodes: Sequence[Node], edges: Edges | None, source: Source) -> tuple[Node, ...]:
     """The nodes with ``responds`` set where they may answer.
 
@@ -100,16 +114,22 @@ def with_branches(nodes: Sequence[Node], source: Source) -> tuple[tuple[Node, ..
     for node in nodes:
         named = getattr(node.options, "branches", ())
         place = f"nodes[{node.position - 1}].branches"
-        unknown = [id for branch in named for id in branch if id not in by_id or id == node.id]
-        twice = [id for branch in named for id in branch if id in taken]
+        inside = [id for branch in named for id in branch]
+        unknown = [id for id in inside if id not in by_id]
+        nested = [id for id in inside if id in by_id and hasattr(by_id[id].options, "branches")]
+        for id in nested:
+            message = f"node {id!r} is a Parallel node, which cannot stand in a branch."
+            remedy = "Put its branches into this node, or what they do into a workflow."
+            mistakes.append(_mistake(source, place, message, remedy))
+        twice = [id for id in inside if id in taken]
         for id in unknown:
             mistakes.append(_unknown_end(source, place, id, list(by_id)))
         for id in twice:
             mistakes.append(_mistake(source, place, f"node {id!r} is in another branch already."))
-        if unknown or twice or not named:
+        if unknown or nested or twice or not named:
             whole.append(node)
             continue
-        taken.update(id for branch in named for id in branch)
+        taken.update(inside)
         branches = tuple(tuple(by_id[id] for id in branch) for branch in named if branch)
         whole.append(replace(node, branches=branches))
     return tuple(node for node in whole if node.id not in taken), mistakes

@@ -12,6 +12,7 @@ from Middleware.workflows.managers.edges import (
     answering,
     parse_edges,
     warn_of_lost_nodes,
+    warn_of_lost_routes,
     with_branches,
 )
 from Middleware.workflows.managers.node_parser import Spot, node_ids, parse_node
@@ -48,7 +49,9 @@ def parse_workflow(raw: Any, source: Source) -> Workflow:
         live_placeholders=_is_live(variables),
         parallel=parallel,
     )
-    if edges is not None:
+    if edges is None:
+        warn_of_lost_routes(nodes, source)
+    else:
         warn_of_lost_nodes(workflow.first, outer, edges, source)
     return workflow
 
