@@ -4,10 +4,12 @@ import itertools
 import json
 import random
 import shutil
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import inspect, text
 
@@ -267,23 +269,22 @@ def _answers(client: Client) -> bool:
 STORES = Path(__file__).parent.parent / "cases" / "durable"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("store", sorted(STORES.glob("*.sql")), ids=lambda path: path.stem)
-def test_a_store_of_an_earlier_release_goes_on(
-    store: Path, tmp_path: Path, outside: Outside
-) -> None:
-    """One conversation waited, one was in the middle of a turn when the program was replaced."""
-    import sqlite3
-
-    file = tmp_path / "old.sqlite"
+def _restored(store: Path, folder: Path) -> str:
+    """The URL of a SQLite file with this content."""
+    file = folder / "old.sqlite"
     connection = sqlite3.connect(file)
     connection.executescript(store.read_text(encoding="utf-8"))
     connection.close()
-    expected = json.loads(store.with_suffix(".json").read_text(encoding="utf-8"))
+    return f"sqlite:///{file}"
 
-    with worker(Job(url=f"sqlite:///{file}", folder=str(outside.folder))):
+
+def _goes_on(url: str, store: str, outside: Outside) -> None:
+    """One conversation waited, one for a decision, and one was in the middle of a turn when the
+    program was replaced."""
+    expected = json.loads((STORES / f"{store}.json").read_text(encoding="utf-8"))
+    with worker(Job(url=url, folder=str(outside.folder))):
         wait_for(lambda: outside.notes("ready"))
-        client = Client(f"sqlite:///{file}")
+        client = Client(url)
         for name in expected:
             client.settle(name)
             client.message(name, "still there?")
@@ -292,6 +293,30 @@ def test_a_store_of_an_earlier_release_goes_on(
     said = {name: [turn["text"] for turn in transcript(client, name)] for name in expected}
     assert said == {name: [*texts, "still there?"] for name, texts in expected.items()}
     client.close()
+
+
+EARLIER = sorted(path.stem for path in STORES.glob("*.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", EARLIER)
+def test_a_file_of_an_earlier_release_goes_on(store: str, tmp_path: Path, outside: Outside) -> None:
+    _goes_on(_restored(STORES / f"{store}.sql", tmp_path), store, outside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", EARLIER)
+def test_a_postgresql_database_of_an_earlier_release_goes_on(
+    store: str, cluster: postgres.Cluster, outside: Outside
+) -> None:
+    url = cluster.new_database()
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            dump = (STORES / f"{store}.postgresql.sql").read_bytes()
+            connection.execute(dump)
+        _goes_on(url, store, outside)
+    finally:
+        cluster.drop_database(url)
 
 
 def _threads(pid: int) -> int:
