@@ -152,7 +152,14 @@ _context.set_forkserver_preload([__name__, "Middleware.conversations.worker"])
 @contextmanager
 def worker(job: Job) -> Iterator[ForkServerProcess]:
     """A running worker process; it is killed when the block ends, if it lives until then."""
-    process = _context.Process(target=work, args=(job,), daemon=True)
+    with own_process(work, job) as process:
+        yield process
+
+
+@contextmanager
+def own_process(body: Callable[..., None], *arguments: Any) -> Iterator[ForkServerProcess]:
+    """The same for any function of a module."""
+    process = _context.Process(target=body, args=arguments, daemon=True)
     process.start()
     try:
         yield process
