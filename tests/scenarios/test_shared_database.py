@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class Site:
     model: Upstream
     go_on: threading.Event
     """Lets the answers go on that were asked to wait."""
+    go_further: threading.Event
+    """Lets those go on that were asked to wait longer."""
     stack: ExitStack
 
     def server(self, name: str) -> OwnProcess:
@@ -43,7 +45,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, cluster: postgres.Cluster) -> Iterator[Site]:
     url = cluster.new_database()
-    go_on = threading.Event()
+    go_on, go_further = threading.Event(), threading.Event()
 
     def answer(asked: Asked) -> list[Step]:
         messages = asked.json["messages"]
@@ -51,6 +53,8 @@ def site(tmp_path: Path, cluster: postgres.Cluster) -> Iterator[Site]:
             return [SILENCE]
         if messages[-1]["content"] == "wait":
             return [go_on, *whole(reply("at last"))]
+        if messages[-1]["content"] == "wait longer":
+            return [go_further, *whole(reply("in the end"))]
         return whole(reply(f"{len(messages)} messages"))
 
     with ExitStack() as stack:
@@ -60,8 +64,10 @@ def site(tmp_path: Path, cluster: postgres.Cluster) -> Iterator[Site]:
         tree.workflow("agent", [agent], edges=[])
         tree.workflow("chat", [answers()])
         tree.workflow("two", [static("first", id="one"), answers(id="two")])
+        waits = [answers(prompt="wait"), answers(prompt="wait longer")]
+        tree.workflow("waits", [static("first"), *waits])
         tree.workflow("locked", [LOCK, answers()])
-        yield Site(tree, url, model, go_on, stack)
+        yield Site(tree, url, model, go_on, go_further, stack)
     cluster.drop_database(url)
 
 
@@ -132,7 +138,7 @@ def test_what_one_has_done_the_other_knows(site: Site, capsys: pytest.CaptureFix
 def test_a_run_of_the_other_server_can_be_followed_to_its_end(site: Site) -> None:
     one, two = site.server("one"), site.server("two")
     with one.connect() as client:
-        body = {"model": "two", "messages": [{"role": "user", "content": "wait"}]}
+        body = {"model": "waits", "messages": [{"role": "user", "content": "hi"}]}
         client.send("POST", "/v1/chat/completions", body, authorization=f"Bearer {KEY}")
         site.model.wait_for(1)
         wait_until(lambda: statuses(two) == ["running"])
@@ -141,13 +147,15 @@ def test_a_run_of_the_other_server_can_be_followed_to_its_end(site: Site) -> Non
             watcher.send("GET", f"/api/runs/{run['id']}/events", authorization=f"Bearer {KEY}")
             told = watcher.read_until(b"event: step_finished")
             site.go_on.set()
+            told += watcher.read_until(b"event: step_finished")
+            site.go_further.set()
             told += watcher.read_until(b"event: run_finished")
             told += watcher.read_until(b'"status":"succeeded"')
-        assert text_of(client.receive()) == "at last"
+        assert text_of(client.receive()) == "in the end"
 
     named = [line for line in told.decode().split("\n") if line.startswith("event:")]
     assert named == [
-        *["event: step_started", "event: step_finished"] * 2,
+        *["event: step_started", "event: step_finished"] * 3,
         "event: run_finished",
     ]
 
@@ -181,3 +189,29 @@ def test_a_database_that_goes_away_costs_records_and_no_answers(
     assert text_of(say(one, "hi")) == "1 messages"
     assert ask(one, "/api/runs").status == 503
     assert text_of(say(one, "hi")) == "1 messages"
+
+
+def test_what_ran_while_the_database_was_away_is_written_when_it_is_back(tmp_path: Path) -> None:
+    if postgres.programs() is None:
+        pytest.skip("no PostgreSQL on this machine")
+    own, go_on = postgres.make_cluster(), threading.Event()
+    try:
+        with Upstream(lambda asked: [go_on, *whole(reply("late"))]) as model:
+            tree = Tree(tmp_path).model("Main", model.url).workflow("quick", [static("at once")])
+            tree.workflow("slow", [static("first", id="one"), answers(id="two")])
+            with own_process(tree.public, "--database", own.url()) as server:
+                with server.connect() as client:
+                    client.send_chat(model="slow", stream=False)
+                    model.wait_for(1)
+                    wait_until(lambda: statuses(server) == ["running"])
+                    own.stop()
+                    assert text_of(server.chat(model="quick")) == "at once"
+                    assert server.ask("GET", "/api/runs").status == 503
+                    own.start()
+                    go_on.set()
+                    assert text_of(client.receive()) == "late"
+                wait_until(lambda: server.ask("GET", "/api/runs").status == 200)
+                wait_until(lambda: statuses(server) == ["succeeded", "succeeded"])
+    finally:
+        with suppress(RuntimeError):
+            own.stop()
