@@ -175,15 +175,17 @@ def created_at(timestamp: float) -> str:
     return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def encode_loaded(head: AnswerHead, clock: Clock) -> bytes:
-    """The answer to a request that only loads a model. There is nothing to load here."""
+def encode_loaded(head: AnswerHead, clock: Clock, *, keep_alive: Any = None) -> bytes:
+    """The answer to a request that only loads a model, or unloads it (``keep_alive`` 0). There is
+    nothing to load here.
+    """
     return write_json(
         {
             "model": head.model,
             "created_at": created_at(clock.timestamp()),
             "response": "",
             "done": True,
-            "done_reason": "load",
+            "done_reason": "unload" if keep_alive in (0, "0", "0s") else "load",
         }
     )
 

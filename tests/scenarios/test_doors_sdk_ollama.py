@@ -105,10 +105,11 @@ def test_generate_streamed_and_whole(tmp_path: Path) -> None:
         answer = client.generate(MODEL, "hi", system="[Beg_Sys]Be kind.[Beg_User]")
         parts = list(client.generate(MODEL, "hi", stream=True))
         loaded = client.generate(MODEL)
+        unloaded = client.generate(MODEL, keep_alive=0)
 
     assert answer.response == "Hello"
     assert "".join(part.response or "" for part in parts) == "Hello"
-    assert loaded.done_reason == "load"
+    assert (loaded.done_reason, unloaded.done_reason) == ("load", "unload")
 
 
 def test_vectors(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def _add_chats(door: Blueprint, delivery: Delivery, catalogue: Catalogue, clock:
         if ollama_generate.only_loads(body):
             catalogue.owner(asked.model)
             head = ollama_generate.AnswerHead(asked.model, request.environ[ENVIRON_REQUEST_ID])
-            return json_response(ollama_generate.encode_loaded(head, clock))
+            loaded = ollama_generate.encode_loaded(head, clock, keep_alive=body.get("keep_alive"))
+            return json_response(loaded)
         return delivery.send(asked, texts)
 
     @door.delete("/api/chat")

@@ -76,7 +76,7 @@ _LINE: Final[Mapping[str, Schema]] = {
     "model": TEXT,
     "created_at": TEXT,
     "done": FLAG,
-    "done_reason": enum("stop", "length", "load"),
+    "done_reason": enum("stop", "length", "load", "unload"),
 }
 _SAID: Final = answer(
     {"role": enum("assistant"), "content": TEXT},
