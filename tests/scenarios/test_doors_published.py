@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 TAGS = (
-    *("openai", "responses", "anthropic", "ollama", "embeddings"),
+    *("openai", "responses", "conversations", "anthropic", "ollama", "embeddings"),
     *("durable", "health", "metrics", "openapi", "runs", "workflows"),
 )
 EXAMPLES = 5
