@@ -15,14 +15,16 @@ from Middleware.api.background import Background
 from Middleware.api.catalogue import Catalogue
 from Middleware.api.delivery import Delivery
 from Middleware.api.doors.anthropic import anthropic_door
+from Middleware.api.doors.background_responses import BackgroundResponses, Life
 from Middleware.api.doors.conversations import conversations_door
 from Middleware.api.doors.durable_conversations import DurableConversations
 from Middleware.api.doors.durable_responses import ConversationResponses, Places
 from Middleware.api.doors.embeddings import embeddings_door
 from Middleware.api.doors.kept_conversations import KeptConversations
+from Middleware.api.doors.kept_responses import Kept
 from Middleware.api.doors.ollama import ollama_door
 from Middleware.api.doors.openai import openai_door
-from Middleware.api.doors.responses import Kept, responses_door
+from Middleware.api.doors.responses import responses_door
 from Middleware.api.durable import durable_door
 from Middleware.api.durable_chat import ProfileAnswers
 from Middleware.api.durable_events import Waits
@@ -230,10 +232,11 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     responses = ResponseStore(
         parts.server.database or _data_folder(options, store) / "responses.sqlite", parts.clock
     )
+    life = Life(responses.place, parts.clock.new_id())
     site = Site(
         SiteParts(
             blueprints=(
-                *front_doors(parts, delivery, responses, talks, places),
+                *front_doors(parts, delivery, responses, talks, places, life),
                 durable_door(talks, places.waits),
                 runs_door(parts.run_log),
                 workflows_door(parts.runner, parts.run_log, background),
@@ -266,7 +269,7 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
         port=single.port if single else None,
         log_directory=_log_directory(options, store, single.use_file_logging if single else False),
         problems=partial(check_everything, store),
-        close=partial(_close_all, talks.stop, responses.close, parts.close),
+        close=partial(_close_all, talks.stop, life.close, responses.close, parts.close),
     )
 
 
@@ -282,6 +285,7 @@ def front_doors(
     responses: ResponseStore,
     talks: Conversations,
     places: Places,
+    life: Life,
 ) -> tuple[Blueprint, ...]:
     """Everything that speaks as a model server."""
     store, clock = parts.store, parts.clock
@@ -289,9 +293,10 @@ def front_doors(
     durable = ConversationResponses(talks, places)
     conversations = KeptConversations(store=responses, clock=clock)
     kept = Kept(store=responses, clock=clock, conversations=conversations)
+    background = BackgroundResponses(delivery=delivery, kept=kept, waits=places.waits, life=life)
     return (
         openai_door(delivery, catalogue, clock),
-        responses_door(delivery, catalogue, kept, durable),
+        responses_door(catalogue, kept, background, durable),
         conversations_door(DurableConversations(talks), kept.conversations),
         anthropic_door(delivery),
         ollama_door(delivery, catalogue, clock),

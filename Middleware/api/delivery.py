@@ -14,7 +14,7 @@ from Middleware.api.active import ActiveRequest
 from Middleware.api.admission import ENVIRON_CALLER, presented_keys
 from Middleware.api.answers import Answer, AnswerFormat, Answers, Encoder
 from Middleware.api.background import Background, Task
-from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON
+from Middleware.api.errors import ENVIRON_REQUEST_ID, JSON, internal_error
 from Middleware.api.front_ends import front_end_id, is_told_in_stream, session_of
 from Middleware.api.gate import GatedAnswer, RequestGate, Slot
 from Middleware.api.headers import clean, decode_id
@@ -23,8 +23,8 @@ from Middleware.api.running import Running, plain_key, scope_of
 from Middleware.api.streaming import StreamedResponse, Streaming, answer_headers
 from Middleware.api.trace_context import trace_context_of
 from Middleware.api.twins import SharedAnswer, SharedRun, TwinKey, Twins
-from Middleware.core.errors import BackendError, RunCancelled
-from Middleware.core.events import Reply, ReplyBuilder
+from Middleware.core.errors import BackendError, MiddlewareError, RunCancelled
+from Middleware.core.events import Finish, Reply, ReplyBuilder
 from Middleware.core.messages import ChatRequest
 from Middleware.workflows.managers.request_runner import RequestInfo
 
@@ -80,6 +80,24 @@ class Delivery:
             self.pulse.release(active)
             work.over()
             raise
+
+    def launch(self, asked: ChatRequest, written: AnswerFormat) -> None:
+        """Have a request answered though nobody waits: its encoder gets a heartbeat when the run
+        begins, then its events. Call it in a view; raises what is known before that."""
+        environ = request.environ
+        active = ActiveRequest(environ[ENVIRON_REQUEST_ID], None)
+        work = _Work(active)
+        handle = self.running.add(active.id, scope_of(environ), active.cancel)
+        work.releases.append(partial(self.running.forget, handle))
+        try:
+            info = _info(environ, written.name, active)
+            answer = self._begun(asked, info, work.releases)
+            encoder = _encoder(asked, written, active, answer)
+        except BaseException:
+            work.over()
+            raise
+        task = Task(active.id, partial(_work_off, work, answer, encoder), active.cancel)
+        self.background.submit(task)
 
     def run(self, door: str, work: Callable[[RequestInfo], T]) -> T:
         """Do something short for a client, which is not a chat. Call it in a view."""
@@ -188,6 +206,26 @@ def _encoder(
     # Twins get the same answer, so ids in it are made of the first one's.
     request_id = answer.request_id if isinstance(answer, SharedAnswer) else active.id
     return written.encoder(asked, request_id=request_id, model=answer.model)
+
+
+def _work_off(work: _Work, answer: Answer, encoder: Encoder) -> None:
+    try:
+        encoder.heartbeat()
+        for event in answer.events:
+            encoder.event(event)
+            if isinstance(event, Finish):
+                break
+        else:
+            raise BackendError("The answer ended without saying why.")
+    except MiddlewareError as error:
+        encoder.failure(error)
+        work.over()
+    # The outermost guard of the run; internal_error() logs the traceback.
+    except Exception as error:  # noqa: BLE001
+        encoder.failure(internal_error(error, work.active.id))
+        work.over()
+    else:
+        work.rest(answer)
 
 
 def _collect(answer: Answer) -> Reply:

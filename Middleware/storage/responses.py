@@ -96,7 +96,7 @@ class ResponseStore:
     def __init__(
         self, place: Place, clock: Clock, *, keep_days: float = 30, most: int = 10_000
     ) -> None:
-        self._place = place
+        self.place = self._place = place
         self._clock = clock
         self._keep_seconds = keep_days * 86400
         self._most = most

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
+from Middleware.api.doors.background_responses import starting_after
 from Middleware.api.doors.common import EVENT_STREAM, json_response
 from Middleware.api.doors.durable_view import (
     ID_START,
@@ -98,7 +99,7 @@ class ConversationResponses:
         if segment is None:
             return None
         if request.args.get("stream", "").lower() == "true":
-            return self._stream(segment, after=_starting_after())
+            return self._stream(segment, after=starting_after())
         return json_response(response_of(segment))
 
     def items(self, id: str) -> Response | None:
@@ -347,12 +348,3 @@ def _ignored(asked: ResponsesRequest) -> list[str]:
     images = ["input.input_image"] if any(m.images for m in asked.chat.messages) else []
     named = (*asked.chat.parameters, *tools, *images, *asked.chat.unknown_fields)
     return [name for name in named if name not in known]
-
-
-def _starting_after() -> int:
-    given = request.args.get("starting_after")
-    if given is None:
-        return -1
-    if not given.isascii() or not given.isdigit() or len(given) > 12:
-        raise MalformedRequest("starting_after", "must be the number of an event")
-    return int(given)

@@ -67,7 +67,8 @@ class KeptConversations:
 
     def add(self, id: str, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
         stored = stored_items(items, self.clock.new_id())
-        return stored if self.append(_scope(), id, stored) else None
+        added = self.append(scope_of(request.environ), id, stored)
+        return stored if added else None
 
     def remove(self, id: str, item_id: str) -> dict[str, Any] | None:
         def change(kept: KeptResponse) -> KeptResponse:
@@ -76,18 +77,13 @@ class KeptConversations:
         changed = self._change(_scope(), id, change)
         return dict(changed.body) if changed else None
 
-    @staticmethod
-    def scope() -> str:
-        """Whose conversations :meth:`append` may add to, for who asks now."""
-        return _scope()
-
     def append(self, scope: str, id: str, items: Sequence[Mapping[str, Any]]) -> bool:
-        """Add items behind all others; False when the conversation is not there."""
+        """Add items behind all others, for a caller; False when the conversation is not there."""
 
         def change(kept: KeptResponse) -> KeptResponse:
             return replace(kept, items=[*kept.items, *items])
 
-        return self._change(scope, id, change) is not None
+        return self._change(_APART + scope, id, change) is not None
 
     def _get(self, id: str) -> KeptResponse | None:
         with reachable():

@@ -1,40 +1,30 @@
 """OpenAI's Responses for ordinary workflows. Routes only: the shapes are in ``wire``."""
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
 
 from flask import Blueprint, Response, request
 
 from Middleware.api.catalogue import Catalogue
-from Middleware.api.delivery import Delivery
+from Middleware.api.doors.background_responses import BackgroundResponses, starting_after
 from Middleware.api.doors.common import EVENT_STREAM, json_body, json_response
-from Middleware.api.doors.kept_conversations import KeptConversations, reachable
+from Middleware.api.doors.kept_conversations import reachable
+from Middleware.api.doors.kept_responses import ID_START, Kept, ResponseEncoder
 from Middleware.api.durable_access import UnknownConversation
 from Middleware.api.running import scope_of
-from Middleware.core.clock import Clock
 from Middleware.core.errors import (
     MalformedRequest,
     MiddlewareError,
-    RunCancelled,
-    StorageUnavailable,
     UnknownResponse,
 )
-from Middleware.core.events import Event, Finish, Reply
 from Middleware.core.messages import ChatRequest
-from Middleware.storage.responses import KeptResponse, ResponseStore
-from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable
+from Middleware.storage.responses import KeptResponse
 from Middleware.wire import openai_responses
 from Middleware.wire.bodies import write_json
 from Middleware.wire.openai_responses import ResponsesRequest
 
 logger = logging.getLogger(__name__)
-
-_ID_START = "resp_"
-
-Keep = Callable[[Mapping[str, Any]], None]
 
 
 class DurableResponses(Protocol):
@@ -65,81 +55,6 @@ class NoDurableResponses:
     items = delete = cancel = show
 
 
-class ResponseEncoder:
-    """One answer, which is kept when it has ended."""
-
-    def __init__(self, stream: openai_responses.AnswerStream, keep: Keep | None) -> None:
-        self._stream = stream
-        self._keep = keep
-        self.heartbeat = stream.heartbeat
-
-    @property
-    def response(self) -> dict[str, Any]:
-        """The response object as it stands."""
-        return self._stream.response
-
-    def event(self, event: Event) -> bytes:
-        data = self._stream.event(event)
-        if self._keep is not None and isinstance(event, Finish):
-            # Before the client is told, so that it can go on from it at once.
-            self._keep(self._stream.response)
-        return data
-
-    def failure(self, error: MiddlewareError) -> bytes:
-        data = self._stream.failure(error)
-        if self._keep is not None:
-            response = self._stream.response
-            if isinstance(error, RunCancelled):
-                response = {**response, "status": "cancelled", "error": None}
-            self._keep(response)
-        return data
-
-    def reply(self, reply: Reply) -> bytes:
-        data = self._stream.reply(reply)
-        if self._keep is not None:
-            self._keep(self._stream.response)
-        return data
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What the routes share."""
-
-    store: ResponseStore
-    clock: Clock
-    conversations: KeptConversations
-    live: WeakValueDictionary[tuple[str, str], ResponseEncoder] = field(
-        default_factory=WeakValueDictionary
-    )
-    """Of streams that are being written, by scope and id."""
-
-    def put(self, kept: KeptResponse) -> None:
-        """The answer is there whether or not it can be kept."""
-        try:
-            self.store.put(kept)
-        except (DatabaseBusy, DatabaseUnavailable) as error:
-            logger.error("response %s was not kept: %s", kept.id, error)
-
-    def say(self, scope: str, id: str, items: list[dict[str, Any]]) -> None:
-        """Add to a conversation; the answer is there whether or not that can be done."""
-        try:
-            self.conversations.append(scope, id, items)
-        except StorageUnavailable as error:
-            logger.error("conversation %s was not kept: %s", id, error.detail)
-
-    def require(self, id: str) -> KeptResponse:
-        """Raises UnknownResponse, for those of others too."""
-        scope = scope_of(request.environ)
-        encoder = self.live.get((scope, id))
-        with reachable():
-            found = self.store.get(scope, id)
-        if found is None and encoder is not None:
-            found = KeptResponse(id=id, scope=scope, created_at=0, body=encoder.response)
-        if found is None:
-            raise UnknownResponse(id)
-        return found
-
-
 class ResponsesFormat:
     """See :class:`AnswerFormat`; made for one request, since an answer repeats what was asked."""
 
@@ -154,7 +69,7 @@ class ResponsesFormat:
 
     def encoder(self, asked: ChatRequest, *, request_id: str, model: str) -> ResponseEncoder:
         head = openai_responses.ResponseHead(
-            id=f"{_ID_START}{request_id}",
+            id=f"{ID_START}{request_id}",
             created_at=int(self._kept.clock.timestamp()),
             model=model,
             asked=self._asked,
@@ -163,18 +78,8 @@ class ResponsesFormat:
         if not self._keeps:
             return ResponseEncoder(stream, None)
 
-        talks = self._kept.conversations.scope() if self._asked.conversation else ""
-
         def keep(response: Mapping[str, Any]) -> None:
-            if self._asked.conversation and response["status"] in ("completed", "incomplete"):
-                self._kept.say(
-                    talks,
-                    self._asked.conversation,
-                    [
-                        *openai_responses.stored_items(self._asked.items, f"{head.stem}_in"),
-                        *response["output"],
-                    ],
-                )
+            self._kept.told(head, self._scope, response)
             self._kept.put(
                 KeptResponse(
                     id=head.id,
@@ -196,27 +101,29 @@ class ResponsesFormat:
 
 
 def responses_door(
-    delivery: Delivery,
     catalogue: Catalogue,
     kept: Kept,
+    background: BackgroundResponses,
     durable: DurableResponses | None = None,
 ) -> Blueprint:
     """``durable`` is asked first: it knows which requests and ids are its own."""
     door = Blueprint("responses", __name__)
     durable = durable or NoDurableResponses()
-    _add_create(door, delivery, catalogue, kept, durable)
-    _add_views(door, kept, durable)
-    _add_changes(door, delivery, kept, durable)
+    _add_create(door, catalogue, kept, background, durable)
+    _add_views(door, kept, background, durable)
+    _add_changes(door, kept, background, durable)
     return door
 
 
 def _add_create(
     door: Blueprint,
-    delivery: Delivery,
     catalogue: Catalogue,
     kept: Kept,
+    background: BackgroundResponses,
     durable: DurableResponses,
 ) -> None:
+    delivery = background.delivery
+
     @door.post("/v1/responses")
     @door.post("/responses")
     def create() -> Response:
@@ -225,18 +132,16 @@ def _add_create(
         taken = durable.create(asked)
         if taken is not None:
             return taken
-        _refuse_durable(asked)
+        if asked.approvals:
+            raise MalformedRequest("input", "answers a proposal, and there is none")
         scope = scope_of(request.environ)
         chat = _with_history(asked, kept, scope)
         keeps = asked.store and not _is_encrypted(catalogue, chat.model, scope)
+        if asked.background and not keeps:
+            raise MalformedRequest("background", "is fetched later, and nothing is kept here")
+        if asked.background:
+            return background.start(asked, chat)
         return delivery.send(chat, ResponsesFormat(asked, kept, scope, keeps=keeps))
-
-
-def _refuse_durable(asked: ResponsesRequest) -> None:
-    if asked.background:
-        raise MalformedRequest("background", "is not served for this model; stream the answer")
-    if asked.approvals:
-        raise MalformedRequest("input", "answers a proposal, and there is none")
 
 
 def _with_history(asked: ResponsesRequest, kept: Kept, scope: str) -> ChatRequest:
@@ -261,7 +166,9 @@ def _is_encrypted(catalogue: Catalogue, model: str, scope: str) -> bool:
     return scope != "" and catalogue.owner(model).encrypt_using_api_key
 
 
-def _add_views(door: Blueprint, kept: Kept, durable: DurableResponses) -> None:
+def _add_views(
+    door: Blueprint, kept: Kept, background: BackgroundResponses, durable: DurableResponses
+) -> None:
     @door.get("/v1/responses/<id>")
     @door.get("/responses/<id>")
     def show(id: str) -> Response:
@@ -270,9 +177,8 @@ def _add_views(door: Blueprint, kept: Kept, durable: DurableResponses) -> None:
         if theirs is not None:
             return theirs
         found = kept.require(id)
-        if request.args.get("stream", "").lower() == "true":
-            raise MalformedRequest("stream", "is only served for background responses")
-        return json_response(found.body)
+        streamed = request.args.get("stream", "").lower() == "true"
+        return background.show(id, found, streamed=streamed, after=starting_after())
 
     @door.get("/v1/responses/<id>/input_items")
     @door.get("/responses/<id>/input_items")
@@ -286,8 +192,10 @@ def _add_views(door: Blueprint, kept: Kept, durable: DurableResponses) -> None:
 
 
 def _add_changes(
-    door: Blueprint, delivery: Delivery, kept: Kept, durable: DurableResponses
+    door: Blueprint, kept: Kept, background: BackgroundResponses, durable: DurableResponses
 ) -> None:
+    delivery = background.delivery
+
     @door.delete("/v1/responses/<id>")
     @door.delete("/responses/<id>")
     def delete(id: str) -> Response:
@@ -304,11 +212,13 @@ def _add_changes(
     @door.post("/v1/responses/<id>/cancel")
     @door.post("/responses/<id>/cancel")
     def cancel(id: str) -> Response:
-        """Stop a response that is being streamed."""
+        """Stop a response that is being made."""
         theirs = durable.cancel(id)
         if theirs is not None:
             return theirs
         found = kept.require(id)
-        if found.body["status"] != "in_progress" or not delivery.cancel(id.removeprefix(_ID_START)):
+        if found.body.get("background"):
+            return background.cancel(id, found)
+        if found.body["status"] != "in_progress" or not delivery.cancel(id.removeprefix(ID_START)):
             raise MalformedRequest(None, "Only a response in progress can be cancelled")
         return json_response({**found.body, "status": "cancelled"})
