@@ -260,7 +260,8 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     )
     parts.run_log.start()
     # Opening a store takes a while, and nobody waits for what was left open.
-    threading.Thread(target=talks.resume, name="resume-conversations", daemon=True).start()
+    resuming = talks.resume_when_needed
+    threading.Thread(target=resuming, name="resume-conversations", daemon=True).start()
     users = store.user_names
     single = store.snapshot(users[0]).user if len(users) == 1 else None
     return Application(

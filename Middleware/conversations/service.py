@@ -4,6 +4,7 @@ Nothing is opened, imported or started before the first use: whoever has no conv
 nothing for them (MAP-7).
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from Middleware.conversations.profiles import FixedProfiles, Profile, Profiles, 
 from Middleware.conversations.rules import Limits
 from Middleware.conversations.settings import WorkerSettings
 from Middleware.core.cancellation import CancelToken
-from Middleware.core.errors import ConfigError
+from Middleware.core.errors import ConfigError, MiddlewareError
 
 if TYPE_CHECKING:
     from Middleware.conversations.activities import ActionRunner, TurnModel
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 LOOKS_EVERY_SECONDS = 0.25
 """How often a waiting reader asks the database, in case that another process did the work."""
+
+LOOKS_FOR_WORK_EVERY_SECONDS = 5.0
+"""How often a process without conversations of its own looks whether there are any."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,18 @@ class Conversations:
         if is_open:
             self.work()
         return is_open
+
+    def resume_when_needed(self) -> None:
+        """:meth:`resume`, again and again until this process works or stops: another one may begin
+        conversations, and be lost. For a thread of its own."""
+        while True:
+            try:
+                if self._worker is not None or self.resume():
+                    return
+            except MiddlewareError as error:
+                logger.warning("conversations cannot be looked for: %s", error.detail or error)
+            if self._stopped.wait(LOOKS_FOR_WORK_EVERY_SECONDS):
+                return
 
     def work(self) -> None:
         """Take tasks from now on. Called by the first start or send in any case."""
