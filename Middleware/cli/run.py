@@ -29,6 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         users=(given.user,) if given.user else (),
         sqlite_directory=given.sqlite_directory,
         database=given.database,
+        allow_inline_python=given.allow_inline_python,
     )
     answer = AnswerOutput(sys.stdout, shares_screen=sys.stdout.isatty() and sys.stderr.isatty())
     shown = TraceRecorder if given.trace else TerminalRecorder
@@ -79,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         "--trace",
         action="store_true",
         help="show of every step what went in and what came out, and a line while it works",
+    )
+    parser.add_argument(
+        "--allow-inline-python", action="store_true", help="run code that stands in workflows"
     )
     add_folders(parser)
     add_databases(parser)

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any
 
 from Middleware.core.errors import MiddlewareError, WorkflowError
+from Middleware.core.registry import nearest
 from Middleware.tools.scripts import Stopped, showable
 
 FUNCTION = "run"
@@ -18,11 +19,23 @@ def load_script(path: Path) -> Callable[..., Any]:
     try:
         stat = path.stat()
         code = _compiled_file(path, stat.st_mtime_ns, stat.st_size)
+    except FileNotFoundError as error:
+        near = nearest(path.name, _scripts_in(path.parent))
+        hint = f" Did you mean {near!r}?" if near else ""
+        message = f"there is no script {path.name!r} in its folder.{hint}"
+        raise WorkflowError(message, detail=str(error)) from error
     except OSError as error:
         raise WorkflowError(
             f"the script {path.name!r} cannot be read.", detail=str(error)
         ) from error
     return _function_of(code, path.name)
+
+
+def _scripts_in(folder: Path) -> list[str]:
+    try:
+        return [one.name for one in folder.iterdir() if one.suffix == ".py"]
+    except OSError:
+        return []
 
 
 def load_code(text: str, name: str) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ def tree_of(root: Path) -> Tree:
     tree.workflow("assistant", [calls("Child", title="Outer", is_responder=True), static("after")])
     tree.workflow("broken", [static("one"), answers("Broken", title="Second")])
     tree.workflow("slow", [answers("Slow")])
+    tree.workflow("inline", [{"type": "PythonCode", "code": "def run(c, p): return 'ran'"}])
     return tree
 
 
@@ -81,6 +82,7 @@ FAILURES = [
     Failure(
         "a user without a file", ("assistant", "-m", "hi", "--User", "testr"), 1, ("'tester'",)
     ),
+    Failure("inline code", ("inline", "-m", "hi"), 1, ("start the server with --allow-inline",)),
     Failure("nothing to say", ("assistant",), 2, ("usage:", "--message")),
     Failure("no workflow", ("-m", "hi"), 2, ("usage:", "WORKFLOW")),
     Failure("an unknown option", ("assistant", "-m", "hi", "--loud"), 2, ("usage:", "--loud")),
@@ -111,6 +113,14 @@ def test_a_workflow_is_named_in_every_way(
     ran = run_here(tmp_path, capsys, name, "-m", "hi")
 
     assert (ran.code, ran.out) == (0, "You said: hi\n")
+
+
+def test_inline_code_runs_where_it_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run_here(tmp_path, capsys, "inline", "-m", "hi", "--allow-inline-python")
+
+    assert (ran.code, ran.out) == (0, "ran\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

@@ -136,13 +136,14 @@ BAD_CODE = [
     ("def run(context, payload):\n    return 1 / 0\n", "s.py raised ZeroDivisionError in line 2"),
     ("x = 1\n", "no function `run(context, payload)`"),
     ("def run(:\n", "s.py, line 1: this is no valid Python"),
-    (None, "the script 's.py' cannot be read"),
+    (None, "there is no script 's.py' in its folder. Did you mean 'ss.py'?"),
 ]
 
 
 @pytest.mark.parametrize(("code", "message"), BAD_CODE, ids=[m for _, m in BAD_CODE])
 def test_code_that_fails_says_where(tmp_path: Path, code: str | None, message: str) -> None:
     tree = Tree(tmp_path).workflow("w", [{"type": "PythonCode", "script": "s.py"}])
+    script(tree, "ss.py", "")
     if code is not None:
         script(tree, "s.py", code)
     with tree.serve() as live:
