@@ -61,6 +61,13 @@ def test_every_page_can_be_found_from_the_first_one() -> None:
     assert {page.name for page in PAGES if page != front and page not in linked} == set()
 
 
+def test_the_page_on_the_architecture_names_every_package() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    packages = {path.parent.name for path in (ROOT / "Middleware").glob("*/__init__.py")}
+
+    assert {package for package in packages if f"`{package}`" not in page} == set()
+
+
 @pytest.mark.parametrize(
     ("parcel", "says"),
     [(7, "Parcel 7 is on its way."), (0, "Which parcel do you mean?")],
