@@ -215,7 +215,10 @@ def create_app(options: ServerOptions, parts: Parts | None = None) -> Applicatio
     store = parts.store
     pulse, background = Pulse(), Background()
     talks = _conversations(options, parts)
-    places = Places(waits=Waits(most=durable_settings(store).max_waiting_readers))
+    limits = durable_settings(store)
+    places = Places(
+        waits=Waits(most=limits.max_waiting_readers), seconds=limits.response_wait_seconds
+    )
     delivery = Delivery(
         answers=ProfileAnswers(
             others=parts.runner,

@@ -16,6 +16,8 @@ class Durable(Settings):
     max_waiting_readers: Whole = Field(200, ge=0)
     """Requests that may wait for news of conversations at once; status polling always gets
     through."""
+    response_wait_seconds: float = Field(600.0, gt=0)
+    """How long a chat or a response waits for its turn; then it is 504, and the turn goes on."""
     turns_at_once: Whole = Field(32, ge=1, le=64)
     """Turns that one process works on at once; the others wait in order."""
     model_max_attempts: Whole = Field(3, ge=1)

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import BadRequestError, ConflictError, NotFoundError, OpenAI
+from openai import (
+    BadRequestError,
+    ConflictError,
+    InternalServerError,
+    NotFoundError,
+    OpenAI,
+)
 from openai.types.responses import Response
 from openai.types.responses.response_output_item import McpApprovalRequest
 
@@ -294,6 +300,23 @@ def test_waiting_is_bounded_and_polling_gets_through(tmp_path: Path) -> None:
         thread.join()
 
     assert polled.id == asked.id
+
+
+def test_a_wait_ends_and_the_turn_goes_on(tmp_path: Path) -> None:
+    tree = desk(tmp_path).user(durable={"responseWaitSeconds": 0.05})
+    with talking(tree) as (client, live):
+        with pytest.raises(InternalServerError) as caught:
+            client.responses.create(model="slow", input="five")
+        id = str(caught.value.param)
+        done = until_done(client, id)
+        messages = [{"role": "user", "content": "five"}]
+        chat = live.chat(model="slow", messages=messages)
+
+    assert caught.value.status_code == 504
+    assert id in caught.value.message
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert done.output_text == "one two three four five"
+    assert (chat.status, chat.headers["x-should-retry"]) == (504, "false")
 
 
 def test_a_turn_of_a_closed_conversation_is_incomplete(tmp_path: Path) -> None:
