@@ -120,18 +120,9 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Raises StorageUnavailable when the database is not there."""
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except OperationalError as error:
-            raise StorageUnavailable(detail=str(error.orig)) from error
-        except PoolTimeout as error:
-            raise StorageUnavailable(detail=str(error)) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise StorageUnavailable(detail=str(error.orig)) from error
-            raise
+        """Raises StorageUnavailable when the database is not there, or is broken or full."""
+        with reaching_it(), self.engine.begin() as connection:
+            yield connection
 
     def now(self, connection: Connection) -> float:
         """The database's clock, so that workers on several machines agree (LEASE-2)."""
@@ -181,6 +172,29 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+@contextmanager
+def reaching_it() -> Iterator[None]:
+    """What a database says that is not there, broken or full becomes StorageUnavailable. A
+    decorator as well, for calls that the engine's library makes of itself.
+    """
+    try:
+        yield
+    except PoolTimeout as error:
+        raise StorageUnavailable(detail=str(error)) from error
+    except DBAPIError as error:
+        if not _is_of_the_database(error):
+            raise
+        raise StorageUnavailable(detail=str(error.orig)) from error
+
+
+def _is_of_the_database(error: DBAPIError) -> bool:
+    """Whether another request of ours could not do better just now."""
+    if isinstance(error, OperationalError) or error.connection_invalidated:
+        return True
+    # SQLite says of a damaged file only that there is an error: its kind is the plainest of all.
+    return type(error.orig) is sqlite3.DatabaseError
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:

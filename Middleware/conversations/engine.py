@@ -14,7 +14,7 @@ from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, Workf
 from dbos._queue import queue_worker_thread
 from sqlalchemy import Connection
 
-from Middleware.conversations.database import Database
+from Middleware.conversations.database import Database, reaching_it
 from Middleware.conversations.pace import Pace
 from Middleware.conversations.repair import EngineTask
 from Middleware.conversations.settings import EngineSettings
@@ -62,12 +62,14 @@ class EngineQueue:
             task_id,
         )
 
+    @reaching_it()
     def look(self, task_ids: Sequence[str]) -> Mapping[str, EngineTask]:
         found = self._client.list_workflows(
             workflow_ids=list(task_ids), load_input=False, load_output=False
         )
         return {status.workflow_id: _task(status) for status in found if _is_open(status)}
 
+    @reaching_it()
     def running(self, limit: int) -> Mapping[str, str | None]:
         found = self._client.list_workflows(
             name=WORKFLOW, status=_RUNNING, load_input=False, load_output=False, limit=limit
@@ -79,9 +81,11 @@ class EngineQueue:
         task = self.look([task_id]).get(task_id)
         return task is not None and task.runs and task.executor == executor
 
+    @reaching_it()
     def hand_on(self, task_id: str) -> None:
         self._client.resume_workflow(task_id, queue_name=QUEUE)
 
+    @reaching_it()
     def forget_finished(self, before: str, limit: int) -> int:
         """Remove records of tasks that ended before a time (ISO 8601); how many (ENG-11)."""
         ended = self._client.list_workflows(
@@ -126,6 +130,7 @@ class Engine:
         """A task was made in this process: it need not wait to be seen."""
         self._pace.hurry()
 
+    @reaching_it()
     def start(self, advance: Callable[[str, str, RunStep], str], *, works: bool) -> None:
         """Create or update the engine's tables; then take tasks if ``works``.
 

@@ -1,11 +1,19 @@
 """Durable conversations on the real server, and the script they share with endpoints."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.headrace import Headrace, Tree, answers, wait_until
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "noise": lambda good: bytes(index % 251 for index in range(8192)),
+    "half": lambda good: good[: len(good) // 2],
+    "torn": lambda good: good[:100] + b"\xff" * 4000 + good[4100:],
+}
 
 START = {"profile": "desk", "message": "Please refund my order"}
 
@@ -54,3 +62,49 @@ def test_the_script_of_the_refund_desk_serves_ordinary_chats_too(
     choice = received.json["choices"][0]
     assert choice["message"]["content"].startswith("Turn 1: ")
     assert choice["finish_reason"] == finish
+
+
+@pytest.mark.parametrize("door", ["durable", "responses"])
+@pytest.mark.parametrize("harm", ["noise", "half", "torn"])
+def test_a_damaged_store_is_a_503_that_goes_when_the_file_is_mended(
+    tmp_path: Path, harm: str, door: str
+) -> None:
+    tree = desk(tmp_path)
+    with tree.serve() as live:
+        id = live.ask("POST", "/durable/v1/conversations", START).json["conversation_id"]
+        wait_until(lambda: "awaiting_approval" in str(show(live, id)))
+    file = tree.public / "SqlLiteDBs" / "durable.sqlite"
+    good = file.read_bytes()
+    file.write_bytes(HARMS[harm](good))
+
+    with tree.serve() as live:
+        if door == "durable":
+            refused = live.ask("POST", "/durable/v1/conversations", START)
+        else:
+            refused = live.ask("POST", "/v1/responses", {"model": "desk", "input": "Hello"})
+        file.write_bytes(good)
+        mended = live.ask("POST", "/durable/v1/conversations", START)
+
+    assert refused.status == 503
+    assert refused.json["error"]["code"] == "storage_unavailable"
+    assert mended.status == 201
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of this kind")
+def test_a_disk_that_is_full_when_the_engine_makes_its_tables_is_a_503(tmp_path: Path) -> None:
+    import resource
+
+    tree = desk(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with tree.serve() as live:
+        try:
+            # Enough for the tables of ours, and not for those of the library.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+            refused = live.ask("POST", "/durable/v1/conversations", START)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        accepted = live.ask("POST", "/durable/v1/conversations", START)
+
+    assert refused.status == 503
+    assert refused.json["error"]["code"] == "storage_unavailable"
+    assert accepted.status == 201
