@@ -62,7 +62,7 @@ def _run(
 def find(parts: Parts, name: str) -> tuple[str | None, str]:
     """``folder/name``, the name of a shared workflow, or a file of the user's own folder.
 
-    Raises ConfigError with the nearest name when there is neither.
+    Raises UnknownWorkflow with the nearest name when there is none.
     """
     return find_workflow(parts.store.snapshot(), name)
 

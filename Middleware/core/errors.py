@@ -13,6 +13,7 @@
     - RequestTooLarge            413 request_too_large
     - UnknownEncoding            415 unsupported_encoding
   x ConfigError                  400 configuration_error
+    - UnknownWorkflow            404 workflow_not_found
   x WorkflowError                400 workflow_error
     - WorkflowTooDeep            400 workflow_too_deep
     - TooManySteps               400 too_many_steps
@@ -174,6 +175,13 @@ class ConfigError(MiddlewareError):
         self.file = file
         self.where = where
         self.remedy = remedy
+
+
+class UnknownWorkflow(ConfigError):
+    """Whoever named a workflow to be run named none that there is."""
+
+    status = 404
+    code = "workflow_not_found"
 
 
 class WorkflowError(MiddlewareError):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from Middleware.runs.live import Moment, Trace
 from Middleware.runs.recorder import RunRecord, Said
 from Middleware.runs.records import Record, iso
-from Middleware.runs.redaction import redacted_step
+from Middleware.runs.redaction import is_redacted, redacted_step
 
 Happened: TypeAlias = tuple[str, Record]
 
@@ -55,10 +55,12 @@ class Watching:
         if happening == "step_started":
             yield happening, {**_whose(run), "nodeName": what, "startedAt": iso(at)}
         elif happening == "step_finished":
+            step = redacted_step(what.to_dict()) if run.private else what.to_dict()
             if what.node_name == run.answering:
                 yield from self._words(run, None)
-            step = what.to_dict()
-            yield happening, {**_whose(run), **(redacted_step(step) if run.private else step)}
+            else:
+                yield from _in_one_piece(_whose(run), step)
+            yield happening, {**_whose(run), **step}
         elif happening == "run_finished":
             self.over = run is self._run
             del self._inside[run.id]
@@ -105,7 +107,15 @@ def _steps_of(record: Record) -> Iterator[Happened]:
         if child is not None:
             yield from _steps_of(child)
         if place < len(steps):
+            yield from _in_one_piece(whose, steps[place])
             yield "step_finished", {**whose, **steps[place]}
+
+
+def _in_one_piece(whose: Record, step: Record) -> Iterator[Happened]:
+    """The words of a model that gave its answer whole, or in a run that is over."""
+    text = step["outputData"]["content"]
+    if text and "endpoint" in step["meta"] and not is_redacted(text):
+        yield "delta", {**whose, "nodeName": step["nodeName"], "text": text}
 
 
 def _whose(run: RunRecord) -> Record:

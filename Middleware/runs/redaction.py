@@ -19,6 +19,7 @@ _HARMLESS = frozenset(
         "childRunId",
         "clampedMessages",
         "firstTokenMs",
+        "unknownPlaceholders",
     }
 )
 _MESSAGES = frozenset({"resolvedPrompt", "insertedMessages"})
@@ -28,10 +29,17 @@ _PLACE = re.compile(
 )
 """How the message of an error begins; behind it stands what a model server or a file said."""
 
+_REDACTED = re.compile(r"\[redacted: \d+ characters\]")
+
 
 def redacted_text(text: str | None) -> str | None:
     """The length in place of the text; nothing stays nothing."""
     return f"[redacted: {len(text)} characters]" if text else text
+
+
+def is_redacted(text: str) -> bool:
+    """Whether it stands in place of a text."""
+    return _REDACTED.fullmatch(text) is not None
 
 
 def redacted_error(text: str | None) -> str | None:

@@ -183,6 +183,7 @@ def test_a_finished_run_is_told_again(live: Headrace) -> None:
     assert [name for name, _ in events] == [
         "step_started",
         "step_started",
+        "delta",
         "step_finished",
         "step_finished",
         "run_finished",
@@ -301,6 +302,7 @@ def test_what_a_user_wants_redacted_is_redacted_everywhere(tmp_path: Path) -> No
         told = live.ask("GET", f"/api/runs/{run['id']}/events").body
 
     assert b"hello" not in shown + told
+    assert b"event: delta" not in told
     assert b"[redacted: 17 characters]" in shown
     database = tmp_path / "Public" / "SqlLiteDBs" / "runs.sqlite"
     assert b"hello" not in database.read_bytes()

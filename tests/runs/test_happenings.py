@@ -39,8 +39,8 @@ class Scene:
             assert run.said is not None
             run.said.add(TextDelta(text))
 
-    def finish(self, run: Run, node: str, said: str = "") -> None:
-        self.live.step_finished(run, a_step(node, said))
+    def finish(self, run: Run, node: str, said: str = "", **notes: Any) -> None:
+        self.live.step_finished(run, a_step(node, said, **notes))
 
     def watch(self, run: Run | None = None) -> Watching:
         found = self.live.find((run or self.top).id)
@@ -161,6 +161,21 @@ def test_another_try_begins_from_nothing() -> None:
     assert first + second == ["top delta one: Hel", "top delta one: Goodbye"]
 
 
+def test_a_model_that_gives_its_answer_whole_is_heard_when_it_has_finished() -> None:
+    scene = Scene()
+    watching = scene.watch()
+    scene.finish(scene.top, "draft", "Hello", endpoint="Main")
+    scene.finish(scene.top, "silent", "", endpoint="Main")
+    scene.finish(scene.top, "join", "Hello!")
+
+    assert told(watching.news()) == [
+        "top delta draft: Hello",
+        "top step_finished draft",
+        "top step_finished silent",
+        "top step_finished join",
+    ]
+
+
 def test_of_a_run_without_texts_no_words_are_heard() -> None:
     scene = Scene(private=True)
     scene.start(scene.top, "one")
@@ -171,9 +186,11 @@ def test_of_a_run_without_texts_no_words_are_heard() -> None:
     words = watching.news()
     scene.finish(scene.top, "one", "secret")
     (finished,) = watching.news()
+    scene.finish(scene.top, "two", "secret", endpoint="Main")
+    (other,) = watching.news()
 
     assert words == []
-    assert "secret" not in str(finished)
+    assert "secret" not in str([finished, other])
 
 
 def play(log: FakeLog) -> Run:

@@ -117,9 +117,48 @@ def test_a_bad_body_is_refused_by_name(
     assert (received.status, received.json["error"]["param"]) == (status, param)
 
 
-def test_an_unknown_workflow_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "hint"), [("ww", "Did you mean 'w'?"), ("_shared/ww/_DefaultWorkflow", "folder 'w'?")]
+)
+def test_an_unknown_workflow_is_an_error_with_the_nearest_name(
+    tmp_path: Path, path: str, hint: str
+) -> None:
     with tree(tmp_path).serve() as live:
-        received = run_test(live, "ww", message="x")
+        received = run_test(live, path, message="x")
 
-    assert received.status == 400
-    assert "Did you mean 'w'?" in received.json["error"]["message"]
+    assert (received.status, received.json["error"]["code"]) == (404, "workflow_not_found")
+    assert hint in received.json["error"]["message"]
+
+
+def test_a_broken_workflow_is_no_unknown_one(tmp_path: Path) -> None:
+    broken = tree(tmp_path).workflow("b", [{"id": "a", "type": "Start"}], edges=[{"from": "a"}])
+    with broken.serve() as live:
+        received = run_test(live, "b", message="x")
+
+    assert (received.status, received.json["error"]["code"]) == (400, "configuration_error")
+
+
+def test_every_node_that_asks_a_model_is_heard(tmp_path: Path) -> None:
+    nodes = [
+        {"id": "draft", "type": "Standard", "endpointName": "Main", "prompt": "draft"},
+        {"id": "plain", "type": "StaticResponse", "content": "{{draft}} {{drfat}}"},
+        {"id": "say", "type": "Standard", "endpointName": "Main", "prompt": "{{plain}}"},
+    ]
+    files = Tree(tmp_path).scripted("Main", "You said {input}")
+    files.workflow("w", nodes, globalVariables={})
+    with files.serve() as live:
+        received = run_test(live, message="hi")
+        events = events_of(received)
+        again = live.ask("GET", f"/api/runs/{events[-1][1]['id']}/events")
+
+    said = {"draft": "You said draft", "say": "You said You said draft {drfat}"}
+    for told in (events, events_of(again)):
+        heard: dict[str, str] = {}
+        for name, data in told:
+            if name == "delta":
+                heard[data["nodeName"]] = heard.get(data["nodeName"], "") + data["text"]
+            elif name == "step_finished" and data["nodeName"] in said:
+                assert heard[data["nodeName"]] == data["outputData"]["content"]
+        assert heard == said
+    metas = [step["meta"] for step in events[-1][1]["context"]["steps"]]
+    assert [meta.get("unknownPlaceholders") for meta in metas] == [None, ["drfat"], None]

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from Middleware.config.files import Snapshot
-from Middleware.core.errors import ConfigError
+from Middleware.config.problems import BrokenFile
+from Middleware.core.errors import ConfigError, UnknownWorkflow
 from Middleware.core.registry import nearest
 from Middleware.workflows.handlers.base.named_files import Named, names_in
 from Middleware.workflows.managers.workflow_parser import parse_workflow
@@ -37,23 +38,34 @@ def workflows_named(config: Snapshot, node: Node) -> Iterator[tuple[Named, Path 
 def find_workflow(config: Snapshot, name: str) -> tuple[str | None, str]:
     """``folder/name``, the name of a shared workflow, or a file of the user's own folder.
 
-    Raises ConfigError with the nearest name when there is neither.
+    Raises UnknownWorkflow with the nearest name when there is none.
     """
     folder, _, workflow = name.rpartition("/")
     if folder:
+        missing = _missing(config, workflow, folder)
+        if missing is not None:
+            raise UnknownWorkflow(f"There is no workflow {name!r}.", remedy=missing.remedy)
         return folder, workflow
     shared = config.shared_workflow(name)
     if shared is not None:
         return shared, ENTRY_WORKFLOW
-    try:
-        config.workflow_file(name)
-    except ConfigError as error:
+    if _missing(config, name, None) is not None:
         known = config.shared_workflows()
         close = nearest(name, known)
-        raise ConfigError(
+        raise UnknownWorkflow(
             f"There is no workflow {name!r}.",
             remedy=f"Did you mean {close!r}?"
             if close
             else f"There are: {', '.join(known) or 'none'}; others are called folder/name.",
-        ) from error
+        )
     return None, name
+
+
+def _missing(config: Snapshot, name: str, folder: str | None) -> BrokenFile | None:
+    try:
+        config.workflow_file(name, folder)
+    except BrokenFile as error:
+        if error.problems[0].code != "missing_file":
+            raise
+        return error
+    return None

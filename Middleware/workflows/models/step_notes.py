@@ -1,6 +1,6 @@
 """What a node tells about itself while it runs; shown inside its step's ``meta``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.core.events import Usage
@@ -36,6 +36,8 @@ class StepNotes:
     """The test runner gave the node its output; it did not run."""
     changed_globals: dict[str, Any] | None = None
     """Global variables that the node made or changed; null for one that it removed."""
+    unknown_placeholders: list[str] = field(default_factory=list)
+    """Names in ``{{...}}`` that were neither a global variable nor a node that had run."""
     inserted: tuple[Message, ...] = ()
     """Messages that the node added to the conversation."""
 
@@ -52,6 +54,7 @@ class StepNotes:
             "error": self.error,
             "pinned": self.pinned or None,
             "changedGlobals": self.changed_globals,
+            "unknownPlaceholders": self.unknown_placeholders or None,
             "insertedMessages": _shown(self.inserted) or None,
         }
         return {key: value for key, value in notes.items() if value is not None}

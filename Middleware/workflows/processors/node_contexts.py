@@ -111,7 +111,7 @@ class NodeContexts:
             workflow_id=self._run_id,
             discussion_id=call.discussion_id,
             request_scope=scope,
-            variables=self._table(node, options, plan, prompt_override, stamp),
+            variables=self._table(asked, options, plan, prompt_override, stamp),
             step=asked.notes,
             system_prompt_override=call.system_prompt_override if first else None,
             prompt_override=prompt_override,
@@ -124,13 +124,13 @@ class NodeContexts:
 
     def _table(
         self,
-        node: Node,
+        asked: Asked,
         options: Any,
         plan: ModelPlan | None,
         prompt_override: str | None,
         stamp: Stamp | None,
     ) -> VariableTable:
-        scope, call = self._scope, self._call
+        scope, call, node = self._scope, self._call, asked.node
         messages = self._messages
         if plan and plan.splits_tool_exchange and (prompt_override or options.get("prompt")):
             messages = split_tool_exchange(messages).rest
@@ -154,6 +154,7 @@ class NodeContexts:
             globals=self._run_context.global_variables,
             node_outputs=self._node_outputs,
             extra=self.times.variables,
+            unknown=asked.notes.unknown_placeholders,
         )
 
     def _options(self, asked: Asked) -> Any:

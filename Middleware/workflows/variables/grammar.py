@@ -61,6 +61,8 @@ _FIELD = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _STEP = re.compile(r"\[([^\]]+)\]|\.([^.\[]+)")
+LIVE_NAME = re.compile(r"[A-Za-z_][\w.\-\[\]]*")
+"""What may be meant as a name in ``{{...}}``; JSON and code in doubled braces are not."""
 _LIVE_STEP = re.compile(r"[^.\[\]]+")
 # A width that only a mistake can mean; formatting it would fill the memory.
 _ABSURD_WIDTH = re.compile(r"\d{6}")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from Middleware.core.errors import WorkflowError
 from Middleware.core.registry import nearest
-from Middleware.workflows.variables.grammar import Field, LiveField, lone_braces, parse
+from Middleware.workflows.variables.grammar import LIVE_NAME, Field, LiveField, lone_braces, parse
 from Middleware.workflows.variables.jinja import names_in_jinja
 
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
@@ -83,7 +83,6 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 _INPUT = re.compile(r"agent[1-9]\d*Input")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w-]*")
-_LIVE_IDENTIFIER = re.compile(r"[A-Za-z_][\w.\-\[\]]*")
 _DOUBLED = re.compile(r"(?<!\{)\{\{([^{}]+)\}\}(?!\})")
 
 
@@ -161,7 +160,7 @@ def _unknown_field(field: Field, names: Collection[str]) -> tuple[str, str, str]
 
 def _unknown_live(field: LiveField, live: Collection[str]) -> tuple[str, str, str] | None:
     name = field.steps[0]
-    if name in live or field.name in live or not _LIVE_IDENTIFIER.fullmatch(field.name):
+    if name in live or field.name in live or not LIVE_NAME.fullmatch(field.name):
         return None
     message = f"There is no global variable and no node {name!r}; {field.escaped} will be sent."
     return "unknown_placeholder", message, _meant(name, live)

@@ -75,7 +75,9 @@ class VariableTable:
         globals: Mapping[str, Any] = _NOTHING,
         node_outputs: Mapping[str, Any] = _NOTHING,
         extra: Mapping[str, Callable[[], Any]] = _NOTHING,
+        unknown: list[str] | None = None,
     ) -> None:
+        """``unknown`` takes the names in live placeholders that turn out to be unknown."""
         self._agent_inputs = agent_inputs
         self._agent_outputs = agent_outputs
         self._messages = messages
@@ -91,7 +93,7 @@ class VariableTable:
         self._conversation: Conversation | None = None
         self._cache: dict[str, Found | None] | None = None
         self._now: datetime | None = None
-        self._unknown: list[str] | None = None
+        self._unknown = unknown
 
     def lookup(self, name: str) -> Found | None:
         """The variable ``name`` of ``{name}``, or None when there is none."""
@@ -115,15 +117,8 @@ class VariableTable:
         return self._node_outputs.get(name, MISSING)
 
     def note_unknown(self, name: str) -> None:
-        if self._unknown is None:
-            self._unknown = []
-        if name not in self._unknown:
+        if self._unknown is not None and name not in self._unknown:
             self._unknown.append(name)
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The names in live placeholders that turned out to be unknown so far."""
-        return tuple(self._unknown or ())
 
     def _of_request(self, name: str) -> Found | None:
         if name == "messages":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from Middleware.workflows.models.workflow_context import WorkflowPayload, pretty_json
-from Middleware.workflows.variables.grammar import Field, LiveField, Part, parse
+from Middleware.workflows.variables.grammar import LIVE_NAME, Field, LiveField, Part, parse
 from Middleware.workflows.variables.jinja import render_jinja
 from Middleware.workflows.variables.table import MISSING, Found, VariableTable
 
@@ -140,7 +140,8 @@ def _live_text(field: LiveField, table: VariableTable) -> str:
     if value is MISSING and len(field.steps) > 1:
         value = _reach(table.live(field.steps[0]), field.steps[1:])
     if value is MISSING:
-        table.note_unknown(field.name)
+        if LIVE_NAME.fullmatch(field.name):
+            table.note_unknown(field.name)
         return field.escaped
     if isinstance(value, str):
         return value
