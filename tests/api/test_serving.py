@@ -75,7 +75,7 @@ def test_a_stream_that_outlasts_the_grace_gets_its_error_frame_and_newcomers_a_5
         client.read_until(b"begun")
         server.signal()
         wait_for_refusal(other)
-        rest = client.read_until(b"0\r\n\r\n")
+        rest = client.read_until(b"\r\n0\r\n\r\n")
         code, _, err = server.end()
 
     assert b'"code":"server_stopping"' in rest
@@ -119,7 +119,7 @@ def test_a_second_signal_hurries() -> None:
         server.signal()
         hurry = threading.Timer(0.3, server.signal)
         hurry.start()
-        rest = client.read_until(b"0\r\n\r\n")
+        rest = client.read_until(b"\r\n0\r\n\r\n")
         code, _, err = server.end()
         hurry.join()
 

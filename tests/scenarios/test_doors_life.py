@@ -46,7 +46,7 @@ def test_a_twin_joins_the_running_request(door: Door, tmp_path: Path) -> None:
         two.read_until(b"Hel")
         go_on.set()
         first = door.hear(one.receive())
-        rest = two.read_until(b"0\r\n\r\n")
+        rest = two.read_until(b"\r\n0\r\n\r\n")
         assert len(model.asked) == 1
 
     assert first.text == "Hello"
@@ -110,7 +110,7 @@ def test_the_same_request_sent_again_displaces_the_running_one(door: Door, tmp_p
         door.send(one, stream=True, headers=headers)
         one.read_until(b"Hel")
         second = door.ask(live, stream=False, headers=headers)
-        first = one.read_until(b"0\r\n\r\n")
+        first = one.read_until(b"\r\n0\r\n\r\n")
         assert model.asked[0].left.wait(1)
 
     assert second.text == "two"
@@ -139,7 +139,7 @@ def test_a_queued_stream_gets_headers_and_signs_of_life(door: Door, tmp_path: Pa
         assert head[1] == 200
         assert len(model.asked) == 1
         go_on.set()
-        rest = second.read_until(b"0\r\n\r\n")
+        rest = second.read_until(b"\r\n0\r\n\r\n")
 
     assert b"two" in rest
 

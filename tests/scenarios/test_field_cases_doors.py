@@ -290,7 +290,7 @@ def longest_gap(reader: Any) -> float:
     """Between two pieces of a stream, in seconds."""
     longest, last = 0.0, time.monotonic()
     received = b""
-    while not received.endswith(b"0\r\n\r\n"):
+    while not received.endswith(b"\r\n0\r\n\r\n"):
         received += reader.read(1)
         now = time.monotonic()
         longest, last = max(longest, now - last), now
@@ -299,6 +299,10 @@ def longest_gap(reader: Any) -> float:
 
 
 # ------------------------------------------------------------------------------------- security
+
+LATE: dict[str, Any] = {"heartbeatSeconds": 30}
+"""A heartbeat would send the headers of a stream, and with them status 200, before the refusal that
+a busy machine takes longer over."""
 
 INSIDE = (
     "http://127.0.0.1:{port}/",
@@ -325,7 +329,7 @@ def test_c38_a_page_inside_is_not_fetched_for_a_client(
     door: Door, url: str, canary: Upstream, tmp_path: Path
 ) -> None:
     fetch = {"title": "Fetch", "type": "WebFetch", "url": "{chat_user_prompt_last_one}"}
-    tree = Tree(tmp_path).workflow("assistant", [fetch])
+    tree = Tree(tmp_path, **LATE).workflow("assistant", [fetch])
     with tree.serve() as live:
         told = door.ask(live, url.format(port=canary.port), stream=True)
 
@@ -366,7 +370,7 @@ def test_c38_a_picture_inside_is_not_fetched_for_a_client(
     door: Door, url: str, hosts: list[str] | None, canary: Upstream, tmp_path: Path
 ) -> None:
     user = {} if hosts is None else {"allowedImageHosts": hosts}
-    tree = Tree(tmp_path, **user).workflow("assistant", [answers(acceptImages=True)])
+    tree = Tree(tmp_path, **LATE, **user).workflow("assistant", [answers(acceptImages=True)])
     # This kind of back end takes data only, so the server itself would fetch.
     tree.write("ApiTypes/Ollama.json", OLLAMA_TYPE)
     with Upstream(chat("no")) as model:

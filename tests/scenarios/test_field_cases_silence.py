@@ -57,7 +57,7 @@ def test_c22_a_silent_stream_has_headers_at_once_and_heartbeats(
         beats = [client.read_until(b":\n\n") for _ in range(3)]
         at_three = time.monotonic() - began
         slow.go_on.set()
-        rest = client.read_until(b"0\r\n\r\n")
+        rest = client.read_until(b"\r\n0\r\n\r\n")
 
     assert status == 200
     assert took < 2
@@ -114,7 +114,7 @@ def test_c22_a_failure_after_it_is_an_error_frame(tmp_path: Path) -> None:
         client.receive_head()
         client.read_until(b":\n\n")
         go_on.set()
-        rest = client.read_until(b"0\r\n\r\n")
+        rest = client.read_until(b"\r\n0\r\n\r\n")
 
     assert b'data: {"error":{"message":"Workflow' in rest
     assert b"Endpoint 'Main' answered 503: busy" in rest
