@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from Middleware.storage.places import Place
 from Middleware.storage.postgres_pool import Postgres
 from tests.fakes import postgres
+
+# How long an example takes is the machine's affair; what never ends, the time-out of pytest ends.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
