@@ -89,7 +89,28 @@ def require(allowed: Callable[[str | None], bool]) -> None:
         raise KeyNotAllowed("This key may not do that in conversations of this profile.")
 
 
+class ProfileGone(RequestError):
+    """With its profile a conversation loses the lists of who may do what: nobody may, then."""
+
+    status = 403
+    code = "profile_gone"
+    should_retry = False
+
+    def __init__(self, conversation_id: str, profile: str) -> None:
+        super().__init__(
+            f"The profile {profile!r} of conversation {conversation_id!r} is gone, and with it who"
+            f" may send and approve. Bring back `Conversations/{profile}.json` and send again;"
+            f" `POST /durable/v1/conversations/{conversation_id}/cancel` ends it without."
+        )
+        self.param = "profile"
+
+
 def profile_of(conversations: Conversations, conversation_id: str) -> Profile | None:
-    """None when the conversation does not exist, or its profile does not any more."""
+    """None when the conversation does not exist. Raises ProfileGone."""
     state = conversations.reader.state(conversation_id)
-    return conversations.profiles.find(state.profile) if state else None
+    if state is None:
+        return None
+    profile = conversations.profiles.find(state.profile)
+    if profile is None:
+        raise ProfileGone(state.id, state.profile)
+    return profile

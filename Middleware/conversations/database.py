@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import (
     ColumnElement,
@@ -31,7 +31,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from Middleware.conversations import tables
 from Middleware.conversations.migrations import Migration, migrate
-from Middleware.conversations.models import Options, Phase, State, StorageUnavailable
+from Middleware.conversations.models import (
+    Options,
+    Phase,
+    State,
+    StorageUnavailable,
+    UnreadableConversation,
+)
 from Middleware.core.errors import ConfigError
 
 CONNECTIONS = 20
@@ -214,8 +220,14 @@ _PG_NOW: ColumnElement[float] = literal_column("extract(epoch from clock_timesta
 
 
 def state_of(row: Mapping[Any, Any]) -> State:
+    """Raises UnreadableConversation."""
     values = {name: row[name] for name in _STATE_FIELDS}
-    values["options"] = Options(**json.loads(values["options"]))
+    try:
+        values["options"] = Options(**json.loads(values["options"]))
+    except (ValueError, TypeError) as error:
+        raise UnreadableConversation(row["id"], f"`options`: {error}") from error
+    if values["phase"] not in get_args(Phase):
+        raise UnreadableConversation(row["id"], f"there is no `phase` {values['phase']!r}")
     values["cancel_requested"] = bool(values["cancel_requested"])
     return State(**values)
 

@@ -105,6 +105,9 @@ class Inbox:
             locked.note("run_started", **crossing(locked.state))
             signal = self._accept(locked, first) if first else None
         else:
+            if locked.state.profile != start.profile:
+                # Whoever may send to the one profile need not be allowed to send to the other.
+                return Refusal(outcome="rejected_duplicate")
             known = self._duplicate(locked, first) if first and first.request_id else None
             if isinstance(known, Receipt):
                 return Started(state=locked.state, new=False, signal=known)

@@ -293,6 +293,21 @@ class BadOutcome(MiddlewareError):
     should_retry = False
 
 
+class UnreadableConversation(MiddlewareError):
+    """A row that was damaged, or changed by hand, into something that is no conversation."""
+
+    status = 500
+    code = "conversation_unreadable"
+    should_retry = False
+
+    def __init__(self, conversation_id: str, problem: str) -> None:
+        super().__init__(
+            f"Conversation {conversation_id!r} cannot be read, its row in the table"
+            f" `conversations` is damaged: {problem}. Mend the row, or bring it back from a backup;"
+            " it then goes on within a minute."
+        )
+
+
 class StorageUnavailable(MiddlewareError):
     """The database of the conversations cannot be reached just now (FAIL-9)."""
 

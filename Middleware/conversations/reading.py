@@ -95,7 +95,8 @@ class Reader:
             kinds = select(_kind().label("kind")).subquery()
             counted = select(kinds.c.kind, func.count()).group_by(kinds.c.kind)
             counts = connection.execute(counted).all()
-        shown = [_summary(state_of(values)) for values in found]
+        # Not as states: one that is damaged is in the list all the same.
+        shown = [{name: values[column] for name, column in _LISTED.items()} for values in found]
         return {
             "conversations": shown,
             "next": shown[-1]["conversation_id"] if len(shown) == page.size else None,
@@ -270,19 +271,23 @@ def _proposal(connection: Connection, state: State) -> dict[str, Any] | None:
     }
 
 
+_LISTED = {
+    "conversation_id": "id",
+    "profile": "profile",
+    "run_id": "run_id",
+    "generation": "generation",
+    "phase": "phase",
+    "turn_count": "turn_count",
+    "latest_reply_reference": "latest_reply_reference",
+    "closed_reason": "closed_reason",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+}
+"""What lists tell of a conversation, and in which column it is."""
+
+
 def _summary(state: State) -> dict[str, Any]:
-    return {
-        "conversation_id": state.id,
-        "profile": state.profile,
-        "run_id": state.run_id,
-        "generation": state.generation,
-        "phase": state.phase,
-        "turn_count": state.turn_count,
-        "latest_reply_reference": state.latest_reply_reference,
-        "closed_reason": state.closed_reason,
-        "created_at": state.created_at,
-        "updated_at": state.updated_at,
-    }
+    return {name: getattr(state, column) for name, column in _LISTED.items()}
 
 
 def _runs(connection: Connection, state: State) -> list[dict[str, Any]]:

@@ -3,17 +3,18 @@ outcome and calls no model (REPAIR-2).
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
-from sqlalchemy import Connection, or_, select, text
+from sqlalchemy import Connection, or_, select, text, update
 
 from Middleware.conversations import rules, tables
 from Middleware.conversations.database import Database, state_of
 from Middleware.conversations.inbox import Queue, wake
 from Middleware.conversations.leases import living
-from Middleware.conversations.models import State
+from Middleware.conversations.models import State, StorageUnavailable, UnreadableConversation
 from Middleware.conversations.rules import RepairOutcome
 from Middleware.conversations.settings import RepairSettings
 from Middleware.conversations.task import Checkpoint, release
@@ -65,28 +66,59 @@ class Repairer:
         """Give a task to conversations whose wait has ended; how many. Any process may do it."""
         row = tables.conversations.c
         with self._database.transaction() as connection:
+            now = self._database.now(connection)
             due = select(row.id).where(
                 row.task_id.is_(None),
                 row.phase != "completed",
-                row.deadline <= self._database.now(connection),
+                row.deadline <= now,
+                row.task_retry_at <= now,
             )
             ids = connection.execute(due.order_by(row.deadline).limit(100)).scalars().all()
-        for conversation_id in ids:
-            with self._database.locked(conversation_id) as locked:
-                if locked is None or locked.state.task_id is not None or locked.state.closed:
-                    continue
-                if locked.state.deadline is not None and locked.state.deadline <= locked.now:
-                    wake(locked, self._queue)
-        return len(ids)
+        return sum(self._alone(id, partial(self._wake_due, id)) for id in ids)
+
+    def _wake_due(self, conversation_id: str) -> bool:
+        with self._database.locked(conversation_id) as locked:
+            if locked is None or locked.state.task_id is not None or locked.state.closed:
+                return False
+            if locked.state.deadline is None or locked.state.deadline > locked.now:
+                return False
+            wake(locked, self._queue)
+        return True
 
     def run(self) -> int:
         """One pass; how many tasks were handed on or made."""
         repaired = 0
-        for state in self._suspects():
-            repaired += self._repair(state) == "repair_dispatched"
+        for row in self._suspects():
+            repaired += self._alone(row["id"], partial(self._repair_row, row))
             self._checkpoint("repair:one")
         self._finish_leftovers()
         return repaired
+
+    def _repair_row(self, row: Mapping[Any, Any]) -> bool:
+        return self._repair(state_of(row)) == "repair_dispatched"
+
+    def _alone(self, conversation_id: str, look: Callable[[], bool]) -> bool:
+        """One conversation that cannot be looked after, say because its row is damaged, is no
+        reason to leave the others alone. It is told, and looked at again after a while.
+        """
+        try:
+            return look()
+        except StorageUnavailable:
+            raise
+        except Exception as error:
+            known = isinstance(error, UnreadableConversation)
+            logger.error(
+                "conversation %s is left alone for a while: %s",
+                conversation_id,
+                error if known else "it cannot be looked after",
+                exc_info=not known,
+            )
+            row, pause = tables.conversations, self._settings.failure_backoff_max_seconds
+            here = row.c.id == conversation_id
+            with self._database.transaction() as connection:
+                later = {"task_retry_at": self._database.now(connection) + pause}
+                connection.execute(update(row).where(here).values(later))
+            return False
 
     def _finish_leftovers(self) -> None:
         """Tasks whose work was done when their worker was lost, but that the engine still has.
@@ -118,7 +150,7 @@ class Repairer:
             return "rejected_not_active"
         return self._repair(state)
 
-    def _suspects(self) -> list[State]:
+    def _suspects(self) -> list[Mapping[Any, Any]]:
         """Those that cannot be in good health, longest untouched first, so that it is fair."""
         row = tables.conversations
         limit = self._settings.scan_limit
@@ -136,12 +168,17 @@ class Repairer:
                 .order_by(row.c.task_retry_at)
                 .limit(limit)
             )
-            without = select(row).where(text(tables.STRANDED)).limit(limit)
+            without = (
+                select(row)
+                .where(text(tables.STRANDED))
+                .where(row.c.task_retry_at <= now)
+                .limit(limit)
+            )
             found = [
                 *connection.execute(with_task).mappings(),
                 *connection.execute(without).mappings(),
             ]
-            return [state_of(values) for values in found[:limit]]
+            return list(found[:limit])
 
     def _repair(self, state: State) -> RepairOutcome:
         if state.task_id is None:

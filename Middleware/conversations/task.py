@@ -59,7 +59,9 @@ def owned(database: Database, task: Task) -> Iterator[Locked | None]:
 
 def release(locked: Locked) -> None:
     """The task is done; the conversation waits, and costs nothing."""
-    locked.change(task_id=None, task_claim=None, task_owner=None, task_enqueued_at=None)
+    locked.change(
+        task_id=None, task_claim=None, task_owner=None, task_enqueued_at=None, task_retry_at=0.0
+    )
 
 
 def turn_in_progress(locked: Locked) -> Mapping[Any, Any]:

@@ -144,8 +144,8 @@ def turn(live: Headrace, id: str, number: int) -> Any:
 def test_a_profile_that_is_broken_and_then_taken_away_from_a_living_conversation(
     tmp_path: Path,
 ) -> None:
-    """The last good version stays in use while the server runs; without any, turns fail and say
-    so, and the conversation goes on when the profile is back."""
+    """The last good version stays in use while the server runs; without any, nothing is accepted,
+    and the conversation goes on when the profile is back."""
     tree = Tree(tmp_path).workflow("say", [static("Good.")])
     tree.write("Conversations/desk.json", {"workflow": "say"})
     with tree.serve() as live:
@@ -156,13 +156,56 @@ def test_a_profile_that_is_broken_and_then_taken_away_from_a_living_conversation
         good.append(turn(live, id, 2))
         (tree.configs / "Conversations" / "desk.json").unlink()
     with tree.serve() as live:
-        gone = turn(live, id, 3)
+        gone = live.ask("POST", f"{BASE}/{id}/signals/message", {"arguments": ["Hello"]})
         tree.write("Conversations/desk.json", {"workflow": "say"})
         tree.clock.advance(5)
-        good.append(turn(live, id, 4))
+        good.append(turn(live, id, 3))
 
     assert [one["text"] for one in good] == ["Good."] * 3
-    assert (gone["outcome"], "desk" in gone["text"]) == ("failed", True)
+    assert (gone.status, gone.json["error"]["code"]) == (403, "profile_gone")
+    assert gone.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.slow
+def test_without_its_profile_nobody_decides_in_a_conversation(tmp_path: Path) -> None:
+    """The list of who may approve went with the file; that must not make everybody one of them."""
+    keys = [{"name": name, "key": f"key-{name}"} for name in ("ann", "other")]
+    tree = Tree(tmp_path).user(apiKeys=keys)
+    tree.write("Conversations/desk.json", {"mayApprove": ["ann"], "actions": {"refund": {}}})
+    file = tree.configs / "Conversations" / "desk.json"
+
+    def ask(live: Headrace, key: str, method: str, path: str, body: Any = None) -> Any:
+        bearer = {"Authorization": f"Bearer key-{key}"}
+        return live.ask(method, f"{BASE}{path}", body, **bearer)
+
+    def decide(live: Headrace, key: str) -> Any:
+        return ask(live, key, "POST", "/c/signals/decision", {"arguments": [proposal, True, key]})
+
+    with tree.serve() as live:
+        begun = {"profile": "desk", "conversation_id": "c", "message": "Please refund my order"}
+        assert ask(live, "other", "POST", "", begun).status == 201
+        wait_until(lambda: ask(live, "ann", "GET", "/c/status").json["pending_proposal"])
+        proposal = ask(live, "ann", "GET", "/c/status").json["pending_proposal"]["id"]
+        kept = file.read_text(encoding="utf-8")
+        file.unlink()
+    with tree.serve() as live:
+        refused = [decide(live, key) for key in ("other", "ann")]
+        # Nor by way of a profile that lets everybody send.
+        again = {"profile": "refund-desk", "conversation_id": "c", "message": "/end"}
+        other_profile = ask(live, "other", "POST", "", again | {"return_existing_active": True})
+        signals = ask(live, "ann", "GET", "/c/signals").json["signals"]
+        file.write_text(kept, encoding="utf-8")
+        tree.clock.advance(5)
+        not_ann, ann = decide(live, "other"), decide(live, "ann")
+        wait_until(lambda: ask(live, "ann", "GET", "/c/status").json["turn_count"] == 1)
+        record = ask(live, "ann", "GET", "/c/records/1").json
+
+    assert [one.status for one in (*refused, other_profile)] == [403, 403, 409]
+    told = refused[0].json["error"]["message"]
+    assert "'desk'" in told
+    assert "Conversations/desk.json" in told
+    assert [signal["name"] for signal in signals] == ["message"]
+    assert (not_ann.status, ann.status, record["outcome"]) == (403, 202, "approved")
 
 
 @pytest.mark.slow

@@ -1,14 +1,18 @@
 """A conversation whose own logic fails: tried again, told, and at last ended as `failed`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 
 from Middleware.conversations import tables
+from Middleware.conversations.inbox import Start
+from Middleware.conversations.models import Options, UnreadableConversation
 from Middleware.conversations.page import Page
 from tests.fakes.conversation_client import Client
 from tests.fakes.conversation_worker import Job, Outside, wait_for, worker
+from tests.fakes.stepping import SteppingEngine
 
 
 def lose_the_turn(client: Client) -> dict[str, Any]:
@@ -68,3 +72,81 @@ def test_what_was_mended_goes_on_although_its_worker_never_died(
     assert client.status("talk")["turn_count"] == 1
     assert len(outside.notes("action")) == 1
     client.close()
+
+
+def write_options(client: Client, name: str, options: str) -> str:
+    """Changes the row, as by hand or by a bad disk; what stood there before."""
+    row = tables.conversations
+    with client.database.transaction() as connection:
+        here = row.c.id == name
+        before: str = connection.execute(select(row.c.options).where(here)).scalar_one()
+        connection.execute(update(row).where(here).values(options=options))
+    return before
+
+
+@pytest.mark.slow
+def test_damaged_conversations_keep_nobody_from_being_repaired(
+    database_url: str, outside: Outside
+) -> None:
+    """More of them than one pass looks at, and all in front of those that are sound."""
+    client = Client(database_url)
+    folder = str(outside.folder)
+    damaged = [client.start(f"damaged{number}") for number in range(30)]
+    for name in damaged:
+        client.message(name, "Hello")
+    kept = [write_options(client, name, '{"turns_per_run": ') for name in damaged]
+    client.start("damaged-wait", inactivity_seconds=0.1)
+    write_options(client, "damaged-wait", "[]")
+    client.start("due", inactivity_seconds=0.1)
+    client.start("lost")
+    client.message("lost", "Hello")
+    with worker(Job(url=database_url, folder=folder, model_seconds=60)) as first:
+        wait_for(lambda: outside.notes("model"))
+        first.kill()
+        first.join()
+
+    with worker(Job(url=database_url, folder=folder)):
+        client.settle("lost")
+        wait_for(lambda: client.status("due")["phase"] == "completed")
+        with pytest.raises(UnreadableConversation, match=r"'damaged0' cannot .* backup"):
+            client.message("damaged0", "Hello")
+        listed = client.reader.conversations(Page(limit=100))["conversations"]
+        for name, options in zip(damaged, kept, strict=True):
+            write_options(client, name, options)
+        for name in damaged:
+            client.settle(name, seconds=60)
+
+    assert len(client.events("lost", "task_repaired")) == 1
+    assert {one["conversation_id"] for one in listed} >= {*damaged, "damaged-wait", "lost", "due"}
+    assert {client.status(name)["turn_count"] for name in damaged} == {1}
+    client.close()
+
+
+def test_a_damaged_conversation_is_told_by_its_id_and_not_at_every_pass(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = SteppingEngine(tmp_path)
+    for name in ("damaged", "sound"):
+        begun = Start(profile="refund-desk", options=Options(), conversation_id=name, message="Hi")
+        engine.inbox.start(begun)
+        # As if no engine had ever heard of the task.
+        found = engine.next_task()
+        assert found is not None
+        engine.finish(found[1], None)  # type: ignore[arg-type]
+    row = tables.conversations
+    with engine.database.transaction() as connection:
+        broken = update(row).where(row.c.id == "damaged").values(options="{", task_retry_at=-1.0)
+        connection.execute(broken)
+    engine.clock.pass_(5)
+
+    passes = [engine.repairer.run() for _ in range(2)]
+    engine.run()
+
+    assert passes == [1, 0]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "'damaged'" in line
+    assert "Mend the row" in line
+    status = engine.reader.status("sound")
+    assert status is not None
+    assert status["turn_count"] == 1
+    engine.database.close()

@@ -94,6 +94,16 @@ def test_an_id_that_is_taken_is_refused_or_given_back(talk: Talk) -> None:
     assert talk.count("conversations") == 1
 
 
+def test_an_open_conversation_is_not_entered_by_way_of_another_profile(talk: Talk) -> None:
+    """Who may send is a matter of the profile, and was asked of the one that was named."""
+    talk.start()
+
+    answer = talk.start(profile="another", message="/end", return_existing_active=True)
+
+    assert talk.outcome_of(answer) == "rejected_duplicate"
+    assert talk.count("conversation_signals") == 0
+
+
 def test_a_start_with_a_message_is_all_or_nothing(talk: Talk) -> None:
     talk.queue.broken = True
     with pytest.raises(ZeroDivisionError):
