@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, Response
 
 from Middleware.api.admission import ENVIRON_CALLER, OPEN_PATHS, Keys
 from Middleware.api.background import Background
@@ -132,8 +132,16 @@ class Site:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
+class _Flask(Flask):
+    def make_default_options_response(self) -> Response:
+        """The methods, in `Allow`, and nothing else: an empty body is no page of HTML."""
+        response = super().make_default_options_response()
+        del response.headers["Content-Type"]
+        return response
+
+
 def _flask_app(parts: SiteParts) -> Flask:
-    app = Flask("headrace", static_folder=None, template_folder=None)
+    app = _Flask("headrace", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     for blueprint in parts.blueprints:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
 from pydantic import Field
 
 from Middleware.config.files import Snapshot
@@ -19,6 +17,7 @@ from Middleware.conversations.models import Action, BadOutcome, Options
 from Middleware.core.errors import ConfigError, RequestError
 from Middleware.core.registry import nearest
 from Middleware.llm.backends.refund_desk import ACTION
+from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck
 
 FOLDER = "Conversations"
 FAKE = "refund-desk"
@@ -113,10 +112,7 @@ class Profile:
         if rule is None:
             raise BadOutcome(f"The model proposed {action.name!r}, which is no action here.")
         if rule.arguments_schema is not None:
-            checker = Draft202012Validator(rule.arguments_schema)
-            error = best_match(checker.iter_errors(dict(action.arguments)))
-            if error is not None:
-                raise BadOutcome(f"The arguments of {action.name!r} do not fit: {error.message}")
+            _require_fit(action, rule.arguments_schema)
         return bool(rule.approval)
 
     def lets_send(self, key: str | None) -> bool:
@@ -235,14 +231,25 @@ def parse_profile(raw: Any, source: Source) -> Profile:
     )
 
 
+def _require_fit(action: Action, schema: Mapping[str, Any]) -> None:
+    try:
+        problems = SchemaCheck(schema).problems(dict(action.arguments))
+    except NoSchema as error:
+        raise BadOutcome(
+            f"The schema of action {action.name!r} cannot be used: {error}."
+        ) from error
+    if problems:
+        raise BadOutcome(f"The arguments of {action.name!r} do not fit: {'; '.join(problems)}")
+
+
 def _check_schema(file: str, name: str, action: ActionFile) -> None:
     if action.arguments_schema is None:
         return
     try:
-        Draft202012Validator.check_schema(action.arguments_schema)
-    except SchemaError as error:
+        SchemaCheck(action.arguments_schema)
+    except NoSchema as error:
         raise ConfigError(
-            f"is no JSON Schema: {error.message}", file=file, where=f"actions.{name}.schema"
+            f"is no JSON Schema: {error}", file=file, where=f"actions.{name}.schema"
         ) from error
 
 

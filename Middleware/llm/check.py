@@ -22,7 +22,7 @@ from Middleware.llm import backends as backends
 from Middleware.llm.backend import Kind, backend_types
 from Middleware.llm.backends.embeddings import EmbeddingsBackend
 from Middleware.llm.backends.http_backend import Format
-from Middleware.llm.presets import CANONICAL_SAMPLERS
+from Middleware.llm.presets import CANONICAL_SAMPLERS, ENDLESS
 
 CODES = {
     "backup_cycle": "backup endpoints that lead in a circle",
@@ -127,6 +127,11 @@ def _of_api_type(file: str, api_type: ApiType) -> Iterator[Problem]:
             message = "`chat_template_kwargs` is not sent, so nothing is said about thinking."
             remedy = "Set `supportsChatTemplateKwargs` to true, or another `location`."
             yield _unused(file, "thinking.location", message, remedy)
+    writes = kind_of(api_type) not in ("embeddings", None) and api_type.type not in ENDLESS
+    if writes and api_type.max_new_tokens_property_name is None:
+        message = "Without it the length of answers is never limited, whatever a node says."
+        remedy = "Name the server's field, as in `max_tokens`."
+        yield _problem("incomplete", "warning", file, "maxNewTokensPropertyName", message, remedy)
     if api_type.always_stream and api_type.stream_property_name is None:
         message = "Without `streamPropertyName` the server is not asked to stream."
         yield _unused(file, "alwaysStream", message, "Name the server's field, as in `stream`.")

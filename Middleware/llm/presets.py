@@ -23,7 +23,7 @@ REAL_NULL: Final = "__wilmer_null__"
 
 _OFF: Final = frozenset(("off", "false", "no", "0", "none", "disabled"))
 _EFFORTS: Final = frozenset(("low", "medium", "high"))
-_ENDLESS: Final = frozenset(("scripted",))
+ENDLESS: Final = frozenset(("scripted",))
 """API types that have no use for a length."""
 _KEPT_AS_WRITTEN: Final = frozenset(("json_schema", "grammar"))
 
@@ -39,7 +39,7 @@ def preset_fields(endpoint: Endpoint, api_type: ApiType, chosen: ChosenPreset) -
         fields = dict(chosen.native or {})
     if chosen.appended:
         fields = deep_merge(fields, chosen.appended)
-    if api_type.max_new_tokens_property_name is None and api_type.type not in _ENDLESS:
+    if api_type.max_new_tokens_property_name is None and api_type.type not in ENDLESS:
         logger.warning(
             "API type %r names no `maxNewTokensPropertyName`: the length of answers of endpoint "
             "%r is not limited.",

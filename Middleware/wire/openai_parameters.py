@@ -118,9 +118,23 @@ def parse_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
         fits, problem = check
         if not fits(value):
             raise MalformedRequest(name, problem)
+        if name == "response_format":
+            _require_schema(value)
         if value not in _NOTHING.get(name, ()):
             found[name] = int(value) if check is _WHOLE else value
     return found
+
+
+def _require_schema(response_format: Mapping[str, Any]) -> None:
+    """A form without a schema would be asked for in vain: no server knows what is meant."""
+    if response_format["type"] != "json_schema":
+        return
+    place = "response_format.json_schema"
+    holder = response_format.get("json_schema")
+    if not isinstance(holder, dict):
+        raise MalformedRequest(place, "must be an object with a JSON Schema in `schema`")
+    if not isinstance(holder.get("schema"), dict):
+        raise MalformedRequest(f"{place}.schema", "must be a JSON Schema")
 
 
 def is_parameter(name: str) -> bool:

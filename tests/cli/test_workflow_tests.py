@@ -126,7 +126,7 @@ JSON_CASES = [
     Case(
         "fits none",
         {"json": {"path": "claim", "schema": {"properties": {"id": {"type": "string"}}}}},
-        "$.id: 7 is not of type 'string'",
+        "id: 7 is not of type 'string'",
     ),
 ]
 

@@ -68,5 +68,9 @@ USER = {
     "chatCompleteAddUserAssistant": False,
     "chatCompletionAddMissingAssistantGenerator": False,
 }
-API_TYPE = {"type": "openAIChatCompletion", "presetType": "Chat"}
+API_TYPE = {
+    "type": "openAIChatCompletion",
+    "presetType": "Chat",
+    "maxNewTokensPropertyName": "max_tokens",
+}
 ENDPOINT = {"endpoint": "http://127.0.0.1:1", "apiTypeConfigFileName": "Chat"}

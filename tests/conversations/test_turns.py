@@ -327,7 +327,7 @@ def test_an_action_that_needs_no_approval_is_carried_out_at_once(talk: Talk) -> 
         (Action(name="rob", arguments={}), "Turn 1 failed: The model proposed 'rob'"),
         (
             Action(name="refund", arguments={"request": 1}),
-            "Turn 1 failed: The arguments of 'refund' do not fit: 1 is not of type 'string'",
+            "Turn 1 failed: The arguments of 'refund' do not fit: request: 1 is not of type",
         ),
     ],
 )

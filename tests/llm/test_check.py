@@ -18,7 +18,11 @@ from tests.config.tree import API_TYPE, ENDPOINT, USER, Tree
 Told = tuple[str, str, str, str]
 FAST, CHAT, BOB = "Endpoints/Fast.json", "ApiTypes/Chat.json", "Users/bob.json"
 MAIN = "Workflows/bob/_DefaultWorkflow.json"
-TEXT = {"type": "openAIV1Completion", "samplerFieldMap": {"top_k": "top_k"}}
+TEXT = {
+    "type": "openAIV1Completion",
+    "samplerFieldMap": {"top_k": "top_k"},
+    "maxNewTokensPropertyName": "max_tokens",
+}
 VECTORS = {"type": "openAIEmbeddings"}
 MODEL = {"modelNameToSendToAPI": "m"}
 
@@ -122,6 +126,20 @@ CASES = [
         ],
     ),
     Case(
+        "answers of any length",
+        {
+            CHAT: {"type": "openAIChatCompletion"},
+            "ApiTypes/Words.json": {"type": "koboldCppGenerate"},
+            "ApiTypes/Script.json": {"type": "scripted"},
+            "ApiTypes/Vectors.json": VECTORS,
+        },
+        [
+            warning("incomplete", CHAT, "maxNewTokensPropertyName"),
+            warning("incomplete", "ApiTypes/Words.json", "maxNewTokensPropertyName"),
+        ],
+        "the length of answers is never limited",
+    ),
+    Case(
         "streams that cannot be asked for",
         {CHAT: {**API_TYPE, "alwaysStream": True}},
         [warning("unused_setting", CHAT, "alwaysStream")],
@@ -154,13 +172,13 @@ CASES = [
     ),
     Case(
         "a setting of OpenAI's chats elsewhere",
-        of_type({"type": "ollamaApiChat"}, strictContent=True),
+        of_type({**API_TYPE, "type": "ollamaApiChat"}, strictContent=True),
         [warning("unused_setting", FAST, "strictContent")],
     ),
     Case(
         "no model for a server of many",
         {
-            CHAT: {"type": "claudeMessages"},
+            CHAT: {**API_TYPE, "type": "claudeMessages"},
             "Endpoints/Other.json": {**ENDPOINT, **MODEL, "dontIncludeModel": True},
         },
         [
@@ -171,14 +189,14 @@ CASES = [
     Case(
         "no model in an example",
         {
-            "ApiTypes/Claude.json": {"type": "claudeMessages"},
+            "ApiTypes/Claude.json": {**API_TYPE, "type": "claudeMessages"},
             "Endpoints/examples/C.json": {**ENDPOINT, "apiTypeConfigFileName": "Claude"},
         },
         [],
     ),
     Case(
         "no model for a server of one",
-        {"ApiTypes/Kobold.json": {"type": "koboldCppGenerate"}},
+        {"ApiTypes/Kobold.json": {**API_TYPE, "type": "koboldCppGenerate"}},
         [],
     ),
     Case(
@@ -347,7 +365,7 @@ def test_nothing_is_wrong_with_a_plain_endpoint_of_any_type(tmp_path: Path, name
     endpoint = {"apiTypeConfigFileName": "Chat", "modelNameToSendToAPI": "m"}
     if name != "scripted":
         endpoint |= {"endpoint": "http://127.0.0.1:1", "apiKey": "k"}
-    tree = written(Tree(tmp_path), {CHAT: {"type": name}, FAST: endpoint}, {})
+    tree = written(Tree(tmp_path), {CHAT: {**API_TYPE, "type": name}, FAST: endpoint}, {})
 
     assert check_models(tree.store()) == []
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.headrace import answers, wait_until
+from tests.fakes.strict_client import hear
 from tests.fakes.upstream import CUT, SILENCE, Asked, Pause, Step, Upstream, whole
 from tests.fakes.vendors import (
     CHATS,
@@ -835,6 +836,26 @@ def test_c30_without_the_clamp_all_is_sent_and_a_cut_is_noticed(
         assert "clampedMessages" not in told.step["meta"]
 
     assert "counted far fewer tokens than it was sent" in caplog.text
+
+
+def test_c30_a_cut_is_told_once_until_the_endpoint_is_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    vendor, said = VENDORS[0], Said(prompt_tokens=2000)
+    tree = tree_of(vendor, tmp_path).workflow("w", [answers()])
+    with (
+        Upstream(*[vendor.answer(said)] * 4) as model,
+        with_model(tree, vendor, "Main", model.url).serve() as live,
+    ):
+        for _ in range(3):
+            assert hear(live.chat(model="w", messages=LONG)).status == 200
+        assert caplog.text.count("counted far fewer tokens") == 1
+        with_model(tree, vendor, "Main", model.url, maxContextTokenSize=65536)
+        tree.clock.advance(10)
+        assert hear(live.chat(model="w", messages=LONG)).status == 200
+
+    assert caplog.text.count("counted far fewer tokens") == 2
 
 
 LONG_PROMPT = [{"role": "user", "content": "word " * 2000}]

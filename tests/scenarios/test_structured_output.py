@@ -177,6 +177,22 @@ def test_a_schema_that_is_none_is_the_clients_mistake(schema: Any, tmp_path: Pat
         assert told.heard.error["param"] == "response_format.json_schema.schema"
 
 
+@pytest.mark.parametrize("folder", ["", "tester/"])
+@pytest.mark.parametrize("schema", [{"type": "objekt"}, {"$ref": "#/$defs/none"}], ids=str)
+def test_a_file_that_is_no_schema_is_named_whole(schema: Any, folder: str, tmp_path: Path) -> None:
+    tree = tree_of(VENDORS[0], tmp_path).workflow("w", [answers(structuredOutputFile="person")])
+    tree.write(f"StructuredOutputs/{folder}person.json", schema)
+    with (
+        Upstream(VENDORS[0].answer(Said((GOOD,)))) as model,
+        with_model(tree, VENDORS[0], "Main", model.url).serve() as live,
+    ):
+        heard = hear(live.chat(model="w"))
+
+    assert heard.status == 400
+    assert heard.error is not None
+    assert f"StructuredOutputs/{folder}person.json" in heard.error["message"]
+
+
 @pytest.mark.parametrize("name", ["../Users/tester", "nowhere"])
 def test_a_file_that_is_not_there_is_a_mistake_of_the_configuration(
     name: str, tmp_path: Path

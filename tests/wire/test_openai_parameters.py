@@ -44,6 +44,24 @@ def test_a_wrong_type_is_refused_by_name(name: str, value: Any) -> None:
     assert caught.value.param == name
 
 
+@pytest.mark.parametrize(
+    ("holder", "place"),
+    [
+        ({}, "response_format.json_schema"),
+        ({"schema": {"type": "object"}}, "response_format.json_schema"),
+        ({"json_schema": None}, "response_format.json_schema"),
+        ({"json_schema": {"name": "n"}}, "response_format.json_schema.schema"),
+        ({"json_schema": {"schema": "object"}}, "response_format.json_schema.schema"),
+    ],
+    ids=str,
+)
+def test_a_form_without_its_schema_is_refused(holder: dict[str, Any], place: str) -> None:
+    with pytest.raises(MalformedRequest) as caught:
+        parse_parameters({"response_format": {"type": "json_schema", **holder}})
+
+    assert caught.value.param == place
+
+
 def test_what_says_something_is_kept() -> None:
     body = {
         "model": "m",

@@ -120,7 +120,8 @@ _FIELDS: Final = obj(
         "previous_response_id": used(TEXT, "The conversation behind a kept response."),
         "conversation": used(
             {"anyOf": [TEXT, obj({"id": maybe(TEXT)})]},
-            "Of conversations that last; not beside `previous_response_id`. Others are refused.",
+            "The conversation that this request goes on with, and adds to; not beside "
+            "`previous_response_id`.",
         ),
         "store": used(FLAG, "Missing: true. Whether the response is kept."),
         "background": used(

@@ -56,7 +56,7 @@ class Branches:
                 self._started[position].result()
         if self._pool is not None and node.handler.reads_step_before(node.options):
             # It runs alone, behind all before it: which was the last of them, the file says.
-            self._runner.sort_steps()
+            self._runner.steps.sort()
 
     @property
     def busy(self) -> bool:
@@ -94,5 +94,5 @@ class Branches:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
-            self._runner.sort_steps()
+            self._runner.steps.sort()
         self._stack.close()

@@ -8,9 +8,7 @@ from typing import Any
 
 from Middleware.core.cancellation import CancelToken
 from Middleware.core.errors import (
-    MiddlewareError,
     NodeTimeout,
-    RunCancelled,
     WorkflowError,
 )
 from Middleware.core.events import (
@@ -20,11 +18,7 @@ from Middleware.core.events import (
     Reply,
     ReplyBuilder,
     Usage,
-    collect,
-    replay,
 )
-from Middleware.core.tokens import estimate_all, estimate_tokens
-from Middleware.workflows.models.error_policy import Tries
 from Middleware.workflows.models.execution_context import ExecutionContext, RunsWorkflows
 from Middleware.workflows.models.live_messages import MessagesInserted
 from Middleware.workflows.models.model_plan import ModelPlan
@@ -33,12 +27,18 @@ from Middleware.workflows.models.run import Run
 from Middleware.workflows.models.step_notes import StepNotes
 from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.models.workflow_call import WorkflowCall
-from Middleware.workflows.models.workflow_context import WorkflowPayload, WorkflowStep
-from Middleware.workflows.output.cleaning import CleaningRules, clean
-from Middleware.workflows.output.pacing import paced
+from Middleware.workflows.models.workflow_context import WorkflowPayload
 from Middleware.workflows.processors.at_once import at_once
 from Middleware.workflows.processors.node_backups import stand_in
 from Middleware.workflows.processors.node_contexts import Asked, NodeContexts
+from Middleware.workflows.processors.node_results import (
+    answered,
+    estimated,
+    events_of,
+    rest_of,
+    whole,
+)
+from Middleware.workflows.processors.step_records import Execution, StepRecords, located, told
 from Middleware.workflows.prompts.clamp import warn_of_a_cut
 
 _STOPPED = Finish()
@@ -53,18 +53,6 @@ class Outcome:
     finish: Finish = _STOPPED
     unfinished: Iterator[Event] | None = None
     """Of an answer: what stands behind its Finish, still to be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Execution:
-    """A node that is being run; the same for all its tries."""
-
-    node: Node
-    started: float
-    started_at: float
-    """Seconds since 1970."""
-    notes: StepNotes
-    tries: Tries
 
 
 class NodeRunner:
@@ -83,33 +71,34 @@ class NodeRunner:
         self._run = run
         self._lock = threading.Lock()
         self._contexts = NodeContexts(workflow, call, scope, manager, run)
+        self.steps = StepRecords(workflow, run, scope)
 
     def perform(self, node: Node, cancel: CancelToken) -> Outcome:
         """Run a node whose words nobody sees. Raises MiddlewareError."""
-        execution = self._begin(node)
+        execution = self.steps.begin(node)
         while True:
             context: ExecutionContext | None = None
             try:
                 with self._deadline(node, cancel) as token:
                     context = self._context(execution, token, answers=False)
-                    payload = _whole(context.plan, node.handler.handle(context))
+                    payload = whole(context.plan, node.handler.handle(context))
             except BaseException as error:
                 if self._again(execution, context, error, cancel):
                     continue
                 outcome = self._forgiven(execution, error)
                 if outcome is None:
-                    self._failed(execution, error)
+                    self.steps.failed(execution, error)
                     raise
                 return outcome
             return self._finished(execution, context.plan, payload, None)
 
     def pin(self, node: Node, output: Any) -> Outcome:
         """Give a node an output without running it."""
-        execution = self._begin(node)
+        execution = self.steps.begin(node)
         execution.notes.pinned = True
         payload = WorkflowPayload.of(output)
         self._contexts.keep(node, payload)
-        self._add_step(execution, payload)
+        self.steps.finished(execution, payload)
         return Outcome(payload, payload.content if node.handler.routes(node.options) else None)
 
     def answer(self, node: Node, cancel: CancelToken) -> Iterator[Event | Outcome]:
@@ -117,7 +106,7 @@ class NodeRunner:
 
         Another try, or another output, is only possible while nothing has been passed on.
         """
-        execution = self._begin(node)
+        execution = self.steps.begin(node)
         said = self._run.begin_answer(node.id)
         passed = False
         while True:
@@ -126,7 +115,8 @@ class NodeRunner:
                 with self._deadline(node, cancel) as token:
                     context = self._context(execution, token, answers=True)
                     result = node.handler.handle(context)
-                    events = self._stream_of(node, context, result)
+                    speaker = self._contexts.times.speaker(node, context)
+                    events = events_of(result, context, speaker)
                     hides_thinking = context.plan is not None and not context.plan.shows_thinking
                     for event in events:
                         said.add(event)
@@ -135,19 +125,19 @@ class NodeRunner:
                         if hides_thinking and isinstance(event, ReasoningDelta):
                             continue
                         if not passed:
-                            self._first_piece(execution, context)
+                            self.steps.first_piece(execution, context)
                         yield event
                         passed = True
             except BaseException as error:
                 if not passed and self._again(execution, context, error, cancel):
                     said = self._run.begin_answer(node.id)
                     continue
-                self._located(node, error)
+                located(error, self._workflow, node)
                 partial = said.build()
                 self._run.partial_text = partial.text
                 execution.notes.thinking = partial.reasoning or None
                 if passed or (outcome := self._forgiven(execution, error)) is None:
-                    self._failed(execution, error)
+                    self.steps.failed(execution, error)
                     raise
                 yield outcome
                 return
@@ -156,19 +146,19 @@ class NodeRunner:
 
     def _again(
         self,
-        execution: _Execution,
+        execution: Execution,
         context: ExecutionContext | None,
         error: BaseException,
         cancel: CancelToken,
     ) -> bool:
         """Whether to run the node once more, with another endpoint perhaps."""
         find = stand_in(self._scope.config, context, error, execution.tries.tried)
-        self._located(execution.node, error)
+        located(error, self._workflow, execution.node)
         return execution.tries.again(error, cancel, find)
 
     def _answered(
         self,
-        execution: _Execution,
+        execution: Execution,
         context: ExecutionContext,
         result: Any,
         said: ReplyBuilder,
@@ -178,44 +168,12 @@ class NodeRunner:
             raise WorkflowError("its answer ended without saying why.")
         reply = said.build()
         self._contexts.times.answered(execution.node, context, reply.text)
-        rest = events
-        if isinstance(result, WorkflowPayload):
-            rest = _rest_of(result)
-            if result.reply is None or result.data:
-                payload = result
-            else:
-                payload = replace(WorkflowPayload.of_reply(reply), inserted=result.inserted)
-        else:
-            payload = WorkflowPayload.of_reply(reply)
+        payload = answered(result, reply)
+        rest = rest_of(result) if isinstance(result, WorkflowPayload) else events
         if self._scope.answers_client and execution.node.options.inject_liveness_tool_call:
             self._scope.totals.keeps_alive = True
         outcome = self._finished(execution, context.plan, payload, reply.usage)
         return replace(outcome, finish=said.finish, unfinished=rest)
-
-    def sort_steps(self) -> None:
-        """Nodes that ran at once stand in the record in the order of the file (design §6)."""
-        if self._workflow.is_graph:
-            return
-        place = {node.id: node.position for node in self._workflow}
-        self._run.context.steps.sort(key=lambda step: place.get(step.part_of or step.node_name, 0))
-
-    def _begin(self, node: Node) -> _Execution:
-        self._run.context.current_step_node_id = node.id
-        self._scope.recorder.step_started(self._run, node.id)
-        clock = self._scope.clock
-        return _Execution(
-            node, clock.monotonic(), clock.timestamp(), StepNotes(), Tries(node.policy)
-        )
-
-    def _first_piece(self, execution: _Execution, context: ExecutionContext) -> None:
-        """The answer begins. Of one that is not streamed nobody sees a first piece."""
-        if not context.stream:
-            return
-        run = self._run
-        took = (self._scope.clock.monotonic() - execution.started) * 1000
-        if context.plan is not None:
-            execution.notes.first_token_ms = round(took, 3)
-        run.first_token_ms = round((execution.started_at - run.started_at) * 1000 + took, 3)
 
     def _deadline(self, node: Node, cancel: CancelToken) -> AbstractContextManager[CancelToken]:
         seconds = node.policy.timeout_seconds
@@ -226,7 +184,7 @@ class NodeRunner:
         )
 
     def _context(
-        self, execution: _Execution, cancel: CancelToken, *, answers: bool
+        self, execution: Execution, cancel: CancelToken, *, answers: bool
     ) -> ExecutionContext:
         node = execution.node
         asked = Asked(
@@ -236,8 +194,8 @@ class NodeRunner:
             endpoint=execution.tries.endpoint,
             preset=execution.tries.preset,
             run_branches=(lambda: self._run_branches(node, cancel)) if node.branches else None,
-            start_step=lambda name: self._scope.recorder.step_started(self._run, name),
-            add_step=lambda step: self._record(step.inside(node.id)),
+            start_step=self.steps.started,
+            add_step=lambda step: self.steps.add(step.inside(node.id)),
         )
         return self._contexts.build(asked, cancel)
 
@@ -255,28 +213,12 @@ class NodeRunner:
             return run
 
         results = at_once([job(branch) for branch in node.branches], cancel)
-        self.sort_steps()
+        self.steps.sort()
         return results
-
-    def _stream_of(self, node: Node, context: ExecutionContext, result: Any) -> Iterator[Event]:
-        """The responder's result as cleaned events, framed whatever the node returned."""
-        plan = context.plan
-        rules = plan.cleaning if plan else None
-        if speaker := self._contexts.times.speaker(node, context):
-            rules = replace(rules or CleaningRules(), speaker_cue=speaker)
-        if not isinstance(result, WorkflowPayload):
-            return clean(iter(result), rules) if rules else iter(result)
-        reply = result.reply or Reply(text=str(result), usage=Usage())
-        if rules:
-            reply = collect(clean(replay(reply), rules))
-        if context.stream and not reply.tool_calls:
-            scope = context.request_scope
-            return paced(reply, scope.cancel if scope else CancelToken())
-        return replay(reply)
 
     def _finished(
         self,
-        execution: _Execution,
+        execution: Execution,
         plan: ModelPlan | None,
         payload: WorkflowPayload,
         usage: Usage | None,
@@ -284,7 +226,7 @@ class NodeRunner:
         node, notes = execution.node, execution.notes
         if plan is not None:
             reply = payload.reply or Reply()
-            notes.usage = usage or reply.usage or _estimate(notes, reply)
+            notes.usage = usage or reply.usage or estimated(notes.resolved_prompt, reply)
             notes.thinking = reply.reasoning or None
             notes.confidence = reply.confidence
             if plan.price is not None:
@@ -292,13 +234,13 @@ class NodeRunner:
             with self._lock:
                 self._run.add_usage(notes.usage, notes.cost)
             self._scope.totals.add(notes.usage)
-            warn_of_a_cut(plan.endpoint, notes.resolved_prompt, notes.usage)
+            warn_of_a_cut(self._scope.config, plan.endpoint, notes.resolved_prompt, notes.usage)
         if payload.inserted is not None:
             self._insert(payload.inserted, notes)
             # Done: a workflow above that passes the output on is not to do it once more.
             payload = replace(payload, inserted=None)
         self._contexts.keep(node, payload)
-        self._add_step(execution, payload)
+        self.steps.finished(execution, payload)
         return Outcome(payload, notes.next_route)
 
     def _insert(self, inserted: MessagesInserted | None, notes: StepNotes) -> None:
@@ -307,15 +249,7 @@ class NodeRunner:
             self._scope.live.apply(inserted)
             notes.inserted = tuple(message for _, message in inserted.insertions)
 
-    def _located(self, node: Node, error: BaseException) -> BaseException:
-        if isinstance(error, MiddlewareError):
-            error.locate(self._workflow.label, node.name)
-        return error
-
-    def _told(self, execution: _Execution, error: BaseException) -> str:
-        return told(error, self._workflow, execution.node)
-
-    def _forgiven(self, execution: _Execution, error: BaseException) -> Outcome | None:
+    def _forgiven(self, execution: Execution, error: BaseException) -> Outcome | None:
         """What the node's policy makes of a failure; None when the run fails with it."""
         policy = execution.node.policy
         if not policy.forgives(error):
@@ -323,78 +257,7 @@ class NodeRunner:
         payload = WorkflowPayload.of(policy.value if policy.on_error == "value" else "")
         if policy.on_error == "route":
             execution.notes.next_route = policy.route
-        execution.notes.error = self._told(execution, error)
+        execution.notes.error = told(error, self._workflow, execution.node)
         self._contexts.keep(execution.node, payload)
-        self._add_step(execution, payload)
+        self.steps.finished(execution, payload)
         return Outcome(payload, execution.notes.next_route)
-
-    def _failed(self, execution: _Execution, error: BaseException) -> None:
-        execution.notes.error = self._told(execution, error)
-        self._add_step(execution, WorkflowPayload.of(self._run.partial_text or None))
-
-    def _add_step(self, execution: _Execution, payload: WorkflowPayload) -> None:
-        node, notes = execution.node, execution.notes
-        elapsed = self._scope.clock.monotonic() - execution.started
-        step = WorkflowStep(
-            node_name=node.id,
-            output_data=payload,
-            module_type=node.type_name,
-            next_route=notes.next_route,
-            thinking=notes.thinking,
-            cost=notes.cost,
-            confidence_score=notes.confidence,
-            started_at=execution.started_at,
-            processing_time_ms=round(elapsed * 1000, 3),
-            title=node.options.title or node.options.agent_name or None,
-            notes=notes,
-        )
-        self._record(step)
-
-    def _record(self, step: WorkflowStep) -> None:
-        self._run.context.steps.append(step)
-        self._scope.recorder.step_finished(self._run, step)
-
-
-def told(error: BaseException, workflow: Workflow, node: Node | None) -> str:
-    """What the run's record says of an error that ``node`` has come to."""
-    if isinstance(error, GeneratorExit):
-        # Whoever read the answer has left in the middle of it.
-        error = RunCancelled()
-        if node is not None:
-            error.locate(workflow.label, node.name)
-    if isinstance(error, MiddlewareError):
-        return error.message
-    return f"Internal error ({type(error).__name__}); the log has the details."
-
-
-def _whole(plan: ModelPlan | None, result: Any) -> WorkflowPayload:
-    """The result of a node that does not answer, cleaned if a model made it."""
-    payload = (
-        result if isinstance(result, WorkflowPayload) else WorkflowPayload.of_reply(collect(result))
-    )
-    if plan is None or not plan.cleaning.active:
-        return payload
-    if payload.data or (payload.reply is None and not isinstance(payload.value, str)):
-        return payload
-    reply = payload.reply or Reply(text=str(payload))
-    cleaned = WorkflowPayload.of_reply(collect(clean(replay(reply), plan.cleaning)))
-    return replace(cleaned, inserted=payload.inserted)
-
-
-def _rest_of(payload: WorkflowPayload) -> Iterator[Event]:
-    """Runs what a sub-workflow has left to do, when it is read."""
-    if payload.rest is not None:
-        payload.rest()
-    yield from ()
-
-
-def _estimate(notes: StepNotes, reply: Reply) -> Usage:
-    prompt = notes.resolved_prompt
-    if prompt is None:
-        tokens = 0
-    elif isinstance(prompt, str):
-        tokens = estimate_tokens(prompt)
-    else:
-        tokens = estimate_all(message.content for message in prompt)
-    said = reply.text + reply.reasoning + "".join(call.arguments for call in reply.tool_calls)
-    return Usage(prompt_tokens=tokens, completion_tokens=estimate_tokens(said), estimated=True)

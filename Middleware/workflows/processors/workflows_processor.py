@@ -16,8 +16,9 @@ from Middleware.workflows.models.workflow import Node, Workflow
 from Middleware.workflows.models.workflow_call import WorkflowCall
 from Middleware.workflows.models.workflow_context import WorkflowContext, WorkflowPayload
 from Middleware.workflows.processors.branches import Branches
-from Middleware.workflows.processors.node_runner import NodeRunner, Outcome, told
+from Middleware.workflows.processors.node_runner import NodeRunner, Outcome
 from Middleware.workflows.processors.run_summary import log_summary
+from Middleware.workflows.processors.step_records import told
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from Middleware.config.files import Snapshot
 from Middleware.config.models import Endpoint, User
 from Middleware.core.events import Usage
 from Middleware.core.messages import Message
@@ -154,16 +155,27 @@ def was_cut(prompt: Sequence[Message] | str, usage: Usage | None) -> bool:
 
 
 def warn_of_a_cut(
-    endpoint: Endpoint, prompt: Sequence[Message] | str | None, usage: Usage | None
+    config: Snapshot,
+    endpoint: Endpoint,
+    prompt: Sequence[Message] | str | None,
+    usage: Usage | None,
 ) -> None:
-    """Tell the owner in the log, with the remedy."""
-    if prompt is not None and was_cut(prompt, usage):
+    """Tell the owner in the log, with the remedy: once for as long as the file of the endpoint
+    stays the same, because long conversations come again with every request.
+    """
+
+    def warn() -> bool:
         logger.warning(
             "endpoint %r counted far fewer tokens than it was sent: its window may be too small, "
             "and the beginning of the prompt lost; set maxContextTokenSize and "
             "clampPromptToContextWindow",
             endpoint.name,
         )
+        return True
+
+    if prompt is not None and was_cut(prompt, usage):
+        folder = config.user.endpoint_configs_sub_directory
+        config.derived(("cut", folder, endpoint.name), (endpoint,), warn)
 
 
 def fit_response_budget(asked_tokens: int, *, window_tokens: int | None, prompt_tokens: int) -> int:

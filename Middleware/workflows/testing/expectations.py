@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from Middleware.core.events import Reply
+from Middleware.workflows.output.json_schema import NoSchema, SchemaCheck
 from Middleware.workflows.testing.files import Expectation, JsonCheck, TextCheck
 from Middleware.workflows.testing.runner import Outcome
 
@@ -85,8 +84,12 @@ def _json(check: JsonCheck, outcome: Outcome) -> Iterator[str]:
     if "equals" in check.model_fields_set and value != check.equals:
         yield f"{place} is not as expected:\n{_two(check.equals, value)}"
     if check.value_schema is not None:
-        for error in Draft202012Validator(check.value_schema).iter_errors(value):
-            yield f"{place} does not fit the schema: {error.json_path}: {error.message}"
+        try:
+            problems = SchemaCheck(check.value_schema).problems(value)
+        except NoSchema as error:
+            problems = (f"it is none: {error}",)
+        for problem in problems:
+            yield f"{place} does not fit the schema: {problem}"
 
 
 def _value(outcome: Outcome) -> Any:

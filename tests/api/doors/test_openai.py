@@ -264,6 +264,7 @@ def test_options_tells_the_methods(live: Live) -> None:
 
     assert received.status == 200
     assert received.body == b""
+    assert "content-type" not in received.headers
     assert set(received.headers["allow"].split(", ")) == {"OPTIONS", "POST"}
     assert "access-control-allow-origin" not in received.headers
 

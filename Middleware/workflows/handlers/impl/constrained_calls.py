@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from Middleware.config.files import Snapshot
 from Middleware.core.errors import ConfigError, MalformedRequest, WorkflowError
 from Middleware.core.events import Reply, Usage, collect, replay
 from Middleware.core.messages import Message, ToolCall
@@ -33,7 +34,9 @@ class WantedJson:
 
     check: SchemaCheck
     file: str | None = None
-    """Of the node; None: the client wants it."""
+    """As the node names it; None: the client wants it."""
+    path: str | None = None
+    """The file itself, as messages name it."""
     schema: Mapping[str, Any] | None = None
     """To be told to the back end; None where the client's own field tells it already."""
 
@@ -78,14 +81,16 @@ def _of_file(asking: Asking, file: str) -> WantedJson:
         # Worked out, and told, once for as long as the files stay the same.
         check = config.derived(("schema", file, plan.endpoint.name), (schema, plan.endpoint), build)
     except NoSchema as error:
-        raise ConfigError(
-            f"This is no JSON Schema: {error}.", file=f"StructuredOutputs/{file}.json"
-        ) from error
+        raise ConfigError(f"This is no JSON Schema: {error}.", file=_shown(config, file)) from error
     if asking.tools:
         logger.warning(
             "a node sends tools together with the schema %r; an answer in text must fit it", file
         )
-    return WantedJson(check=check, file=file, schema=schema)
+    return WantedJson(check=check, file=file, path=_shown(config, file), schema=schema)
+
+
+def _shown(config: Snapshot, file: str) -> str:
+    return config.store.locations.show(config.structured_output_file(file))
 
 
 def constrained(request: ModelRequest, wanted: WantedJson) -> ModelRequest:
@@ -131,10 +136,7 @@ def _checked(wanted: WantedJson, text: str) -> Any:
         return wanted.check.check(text)
     except NoSchema as error:
         if wanted.file is not None:
-            raise ConfigError(
-                f"This schema cannot be used: {error}.",
-                file=f"StructuredOutputs/{wanted.file}.json",
-            ) from error
+            raise ConfigError(f"This schema cannot be used: {error}.", file=wanted.path) from error
         raise MalformedRequest(_PLACE, f"cannot be used: {error}") from error
 
 
