@@ -268,6 +268,28 @@ def test_clear_conversation_starts_a_new_one_once(tmp_path: Path) -> None:
     assert context["clearConversation"] is False
 
 
+def test_an_agent_is_itself_while_other_nodes_run(tmp_path: Path) -> None:
+    slow = "{% for i in range(50000) %}{% endfor %}"
+    model_node = {"endpointName": "Main"}
+    agent = {"id": "a", "type": "Agent", "jinja2": True, "prompt": f"{slow}agent", **model_node}
+    others = [{"id": f"n{n}", "type": "Standard", "prompt": "x", **model_node} for n in range(4)]
+    with Upstream(says_count) as model:
+        tree = Tree(tmp_path, apiKeys=KEYS).workflow("w", [agent, *others], parallel=True)
+        tree.model("Main", model.url)
+        with tree.serve() as live:
+            ask(live, "k-jane")
+        # Alone now: nothing else can be taken for it.
+        tree.workflow("w", [agent])
+        with tree.serve() as live:
+            ask(live, "k-jane")
+
+    assert [m["content"] for m in model.asked[-1].json["messages"]] == [
+        "agent",
+        "1 messages",
+        "agent",
+    ]
+
+
 def test_who_shows_no_key_is_not_remembered(tmp_path: Path) -> None:
     agent = {"id": "a", "type": "Agent", "endpointName": "Main", "prompt": "x"}
     with Upstream(says_count) as model:

@@ -56,6 +56,8 @@ class ExecutionContext:
     workflow_context: WorkflowContext = field(default_factory=WorkflowContext)
     request_id: str = ""
     workflow_id: str = ""
+    node_id: str = ""
+    """Of the node itself: while nodes run at once, the run's current node may be another."""
     """The id of this run."""
     discussion_id: str | None = None
     request_scope: RequestScope | None = None

@@ -109,6 +109,7 @@ class NodeContexts:
             workflow_context=self._run_context,
             request_id=scope.request_id,
             workflow_id=self._run_id,
+            node_id=node.id,
             discussion_id=call.discussion_id,
             request_scope=scope,
             variables=self._table(asked, options, plan, prompt_override, stamp),

@@ -220,7 +220,7 @@ def _thread_of(
         return None, None
     caller = f"{scope.caller.user}/{scope.caller.key_name}"
     record = run.workflow_record or {}
-    agent = f"{record.get('folder', '')}/{record.get('name', '')}#{run.current_step_node_id}"
+    agent = f"{record.get('folder', '')}/{record.get('name', '')}#{context.node_id}"
     threads = scope.server.agent_threads(scope.config)
     try:
         thread = threads.new(caller, agent) if clear else threads.last(caller, agent)
