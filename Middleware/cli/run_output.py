@@ -1,14 +1,14 @@
 """What `run` shows: the answer where answers go, and the steps beside it."""
 
-import shutil
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from Middleware.cli.screen import hanging, shortened, width_of
 from Middleware.runs.recorder import RunRecord, Silent, StepRecord
 from Middleware.workflows.managers.request_runner import ENTRY_WORKFLOW
 
-_NO_TERMINAL = (160, 24)
-"""Columns and lines where nothing tells how many there are."""
+_NO_TERMINAL = 160
+"""Characters of a step's line where no screen tells how many there are."""
 _LEAST_SHOWN = 20
 """Characters of an output that are shown however narrow the terminal is."""
 
@@ -57,26 +57,40 @@ class TerminalRecorder(Silent):
 
     def step_finished(self, run: RunRecord, step: StepRecord) -> None:
         told: dict[str, Any] = step.to_dict()
-        meta = told["meta"]
-        title = meta.get("title") or told["nodeName"]
         said = " ".join((told["outputData"]["content"] or "").split())
-        endpoint = f" on {meta['endpoint']}" if meta.get("endpoint") else ""
-        seconds = (told["processingTimeMs"] or 0) / 1000
-        head = f"{title} ({meta['module_type']}{endpoint}, {seconds:.2f} s): "
-        left = shutil.get_terminal_size(_NO_TERMINAL).columns - 2 * self._depth - len(head)
+        head = f"{head_of(told)}: "
+        left = (width_of(self._out) or _NO_TERMINAL) - 2 * self._depth - len(head)
         self.say(head + shortened(said, max(left - 1, _LEAST_SHOWN)))
-        if meta.get("error"):
-            self.say(f"! {meta['error']}")
+        self._say_error(told)
 
     def run_finished(self, run: RunRecord) -> None:
         self._depth -= 1
         told = run.to_dict()
         self.say(f"< {name_of(told)} {told['status']}, {told['durationMs'] / 1000:.2f} s")
 
+    def _say_error(self, step: dict[str, Any]) -> None:
+        for line in hanging("! ", step["meta"].get("error") or "", self._room()):
+            if line != "!":
+                self.say(line)
+
+    def _room(self) -> int | None:
+        """Columns that a line may have."""
+        width = width_of(self._out)
+        return None if width is None else width - 2 * self._depth - 1
+
     def say(self, text: str) -> None:
         self._make_room()
-        self._out.write(f"{'  ' * self._depth}{text}\n")
+        self._out.write(f"{'  ' * self._depth}{text}".rstrip() + "\n")
         self._out.flush()
+
+
+def head_of(step: dict[str, Any]) -> str:
+    """Which node it was, on which endpoint, and how long it took."""
+    meta = step["meta"]
+    endpoint = f" on {meta['endpoint']}" if meta.get("endpoint") else ""
+    seconds = (step["processingTimeMs"] or 0) / 1000
+    title = meta.get("title") or step["nodeName"]
+    return f"{title} ({meta['module_type']}{endpoint}, {seconds:.2f} s)"
 
 
 def name_of(run: dict[str, Any]) -> str:
@@ -85,7 +99,3 @@ def name_of(run: dict[str, Any]) -> str:
     if workflow == ENTRY_WORKFLOW and folder:
         return folder.rpartition("/")[2]
     return f"{folder}/{workflow}" if folder else workflow
-
-
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

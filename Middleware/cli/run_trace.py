@@ -1,12 +1,12 @@
 """`run --trace`: of every step what went in and what came out, and a line while it works."""
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from Middleware.cli.run_output import TerminalRecorder
+from Middleware.cli.run_output import TerminalRecorder, head_of
+from Middleware.cli.screen import hanging, shortened, width_of
 from Middleware.runs.recorder import RunRecord, StepRecord
 
 _TICK_SECONDS = 0.2
@@ -56,7 +56,7 @@ class ProgressLine:
 
     def _draw(self) -> None:
         text = f"{self._text} {time.monotonic() - self._since:.1f} s"
-        text = text[: shutil.get_terminal_size().columns - 1]
+        text = shortened(text, (width_of(self._out) or 80) - 1)
         self._out.write("\r" + text.ljust(self._width))
         self._out.flush()
         self._width = len(text)
@@ -80,31 +80,37 @@ class TraceRecorder(TerminalRecorder):
         self._progress.show(f"{'  ' * self._depth}... {node_id}")
 
     def step_finished(self, run: RunRecord, step: StepRecord) -> None:
-        super().step_finished(run, step)
-        for line in details(step.to_dict()):
-            self.say(f"    {line}")
+        told = step.to_dict()
+        self.say(head_of(told))
+        self._say_error(told)
+        room = self._room()
+        for line in details(told, room and room - 2):
+            self.say(f"  {line}")
 
     def say(self, text: str) -> None:
         self._progress.hide()
         super().say(text)
 
 
-def details(step: dict[str, Any]) -> Iterator[str]:
-    """Lines about a step as ``to_dict()`` gives it."""
+def details(step: dict[str, Any], width: int | None = None) -> Iterator[str]:
+    """Lines about a step as ``to_dict()`` gives it, none wider than ``width``."""
     meta = step["meta"]
     prompt = meta.get("resolvedPrompt")
     if isinstance(prompt, str):
-        yield from _text("prompt", prompt)
+        yield from hanging("prompt: ", prompt, width)
     for message in prompt if isinstance(prompt, list) else ():
-        yield from _text(message["role"], message["content"])
+        yield from hanging(f"{message['role']}: ", message["content"] or "", width)
     for name, value in (meta.get("changedGlobals") or {}).items():
-        yield from _text(f"global {name}", str(value))
+        yield from hanging(f"global {name}: ", str(value), width)
+    if meta.get("unknownPlaceholders"):
+        names = ", ".join(f"{{{{{name}}}}}" for name in meta["unknownPlaceholders"])
+        yield from hanging("unknown: ", names, width)
     if step["thinking"]:
-        yield from _text("thinking", step["thinking"])
-    yield from _text("output", step["outputData"]["content"] or "")
+        yield from hanging("thinking: ", step["thinking"], width)
+    yield from hanging("output: ", step["outputData"]["content"] or "", width)
     numbers = ", ".join(_numbers(step))
     if numbers:
-        yield numbers
+        yield from hanging("", numbers, width)
 
 
 def _numbers(step: dict[str, Any]) -> Iterator[str]:
@@ -123,9 +129,3 @@ def _numbers(step: dict[str, Any]) -> Iterator[str]:
         yield f"{meta['attempts']} attempts"
     if meta["next_route"] is not None:
         yield f"route {meta['next_route']}"
-
-
-def _text(name: str, text: str) -> Iterator[str]:
-    first, *rest = text.splitlines() or [""]
-    yield f"{name}: {first}"
-    yield from (f"{' ' * len(name)}  {line}" for line in rest)

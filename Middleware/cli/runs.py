@@ -10,8 +10,9 @@ from typing import Any
 from Middleware.api.options import ServerOptions
 from Middleware.app import build_history
 from Middleware.cli.folders import add_databases, add_folders
-from Middleware.cli.run_output import name_of, shortened
+from Middleware.cli.run_output import name_of
 from Middleware.cli.run_trace import details
+from Middleware.cli.screen import hanging, in_columns, shortened, width_of
 from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import ConfigError
 from Middleware.runs.errors import UnknownRun
@@ -20,8 +21,11 @@ from Middleware.runs.reader import Query
 from Middleware.runs.records import Record
 
 STATUSES = ("running", "succeeded", "failed", "cancelled", "interrupted")
-_HEAD: tuple[str, ...] = ("STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST")
+_HEADS = ("STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST", "SESSION")
+_NUMBERS = ("SECONDS", "TOKENS", "COST")
 _SHOWN_OF_ID = 12
+_WIDE = 100
+"""Columns from which on a list tells the year."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,27 +77,39 @@ def _list(history: History, given: argparse.Namespace) -> None:
     if not listed.runs:
         print("There are no such runs.")
         return
-    rows = [_HEAD, *(_row(run) for run in listed.runs)]
-    sessions = [shortened(run["session"] or "", 40) for run in listed.runs]
-    if any(sessions):
-        rows = [(*row, told) for row, told in zip(rows, ("SESSION", *sessions), strict=True)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    for line in _table(listed.runs, width_of(sys.stdout)):
+        print(line)
     if listed.next:
         print(f"There are more: --after {listed.next}")
 
 
-def _row(run: Record) -> tuple[str, ...]:
+def _table(runs: Sequence[Record], width: int | None) -> Iterator[str]:
+    """A line a run, and below it why it failed."""
+    wide = width is None or width >= _WIDE
+    columns = zip(*(_cells(run, wide) for run in runs), strict=True)
+    # What no run has is not worth a column.
+    shown = [(head, *cells) for head, cells in zip(_HEADS, columns, strict=True) if any(cells)]
+    rows = list(zip(*shown, strict=True))
+    head, *lines = in_columns(rows, _NUMBERS, ("SESSION", "WORKFLOW"), width)
+    yield head
+    for run, line in zip(runs, lines, strict=True):
+        yield line
+        if run["status"] == "failed" and run["error"]:
+            error = f"  ! {' '.join(run['error'].split())}"
+            yield error if width is None else shortened(error, width)
+
+
+def _cells(run: Record, wide: bool) -> tuple[str, ...]:
+    started = _local(run["startedAt"])
     return (
-        _local(run["startedAt"]),
+        started if wide else started[len("2026-") :],
         run["id"][:_SHOWN_OF_ID],
         shortened(name_of(run), 40),
         run["status"],
         _seconds(run["durationMs"]),
         str(run["tokens"]["total"]) if run["tokens"] else "",
         f"{run['cost']:.6g}" if run["cost"] is not None else "",
+        shortened(run["session"] or "", 40),
     )
 
 
@@ -105,34 +121,38 @@ def _show(run: Record, *, as_json: bool) -> None:
     print(f"started  {_local(run['startedAt'])} by {run['user'] or '?'} through {run['door']}")
     if run["session"]:
         print(f"session  {run['session']}")
-    for line in _story(run):
-        print(line)
+    for line in _story(run, width_of(sys.stdout)):
+        print(line.rstrip())
 
 
-def _story(run: Record, depth: int = 0) -> Iterator[str]:
+def _story(run: Record, width: int | None) -> Iterator[str]:
     """The run and, further in, what it started."""
-    indent = "  " * depth
+    yield f"> {name_of(run)}"
+    for line in _steps(run, width and width - 2):
+        yield f"  {line}"
+    seconds = _seconds(run["durationMs"])
+    cost = f", cost {run['cost']:.6g}" if run["cost"] is not None else ""
+    yield f"< {name_of(run)} {run['status']}{f', {seconds} s' if seconds else ''}{cost}"
+    if run["error"]:
+        yield from hanging("  ! ", run["error"], width)
+
+
+def _steps(run: Record, width: int | None) -> Iterator[str]:
     children = {child["id"]: child for child in run["children"]}
     steps: list[dict[str, Any]] = run["context"]["steps"]
-    yield f"{indent}> {name_of(run)}"
     for place, moment in enumerate(run["timeline"]):
         child = children.get(moment["childRunId"] or "")
         if child is not None:
-            yield from _story(child, depth + 1)
+            yield from _story(child, width)
         title = moment["title"] or moment["nodeName"]
         told = [moment["type"], moment["endpoint"] and f"on {moment['endpoint']}"]
         what = " ".join(filter(None, told)) or moment["status"]
         seconds = _seconds(moment["durationMs"])
-        yield f"{indent}  {title} ({what}{f', {seconds} s' if seconds else ''})"
+        yield f"{title} ({what}{f', {seconds} s' if seconds else ''})"
         if moment["error"]:
-            yield f"{indent}    ! {moment['error']}"
+            yield from hanging("  ! ", moment["error"], width)
         if place < len(steps):
-            yield from (f"{indent}    {line}" for line in details(steps[place]))
-    seconds = _seconds(run["durationMs"])
-    cost = f", cost {run['cost']:.6g}" if run["cost"] is not None else ""
-    yield f"{indent}< {name_of(run)} {run['status']}{f', {seconds} s' if seconds else ''}{cost}"
-    if run["error"]:
-        yield f"{indent}  ! {run['error']}"
+            yield from (f"  {line}" for line in details(steps[place], width and width - 2))
 
 
 def _seconds(milliseconds: float | None) -> str:

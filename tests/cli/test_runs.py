@@ -9,7 +9,7 @@ import pytest
 
 from Middleware.cli.dispatch import main
 from tests.fakes.headrace import Tree, answers, calls, static
-from tests.fakes.recorded import run_log
+from tests.fakes.recorded import run_log, used
 from tests.fakes.terminal import Ran
 
 Command = Callable[..., Ran]
@@ -50,8 +50,9 @@ def test_what_ran_in_the_terminal_is_listed_and_shown(command: Command) -> None:
     shown = command("runs", oldest["id"][:12])
     failed = command("runs", newest["id"])
 
-    head, first, second = listed.out.splitlines()
-    assert head.split() == ["STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS", "COST"]
+    head, first, why, second = listed.out.splitlines()
+    assert why.startswith("  ! Workflow 'broken', node 'Second': Endpoint 'Broken' answered 429")
+    assert head.split() == ["STARTED", "RUN", "WORKFLOW", "STATUS", "SECONDS", "TOKENS"]
     assert (newest["id"][:12] in first, " broken  " in first, " failed " in first) == (True,) * 3
     assert (" assistant  " in second, " succeeded " in second) == (True,) * 2
     assert newest["door"] == "terminal"
@@ -125,6 +126,45 @@ def test_the_runs_of_a_session_are_found(tree: Tree, command: Command) -> None:
     assert found == [head, first]
     assert "session  s-1" in shown.out.splitlines()
     assert command("runs", "--session", "s-2").out == "There are no such runs.\n"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_is_shown_fits_the_screen(
+    tree: Tree, command: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = "many words " * 20
+    tree.workflow("a-workflow-with-a-very-long-name-that-nobody-wants", [answers(prompt=said)])
+    long = command("run", "a-workflow-with-a-very-long-name-that-nobody-wants", "-m", "x")
+    broken = command("run", "broken", "-m", said, "--trace")
+    with run_log(tree.public, users={"tester": tree.public / "SqlLiteDBs" / "runs.sqlite"}) as log:
+        log.finished(session="0199a6f2-1111-2222-3333-444455556666")
+    listed = command("runs")
+    shown = [
+        command("runs", one["id"]) for one in json.loads(command("runs", "--json").out)["runs"]
+    ]
+
+    for ran in (broken, listed, *shown):
+        assert [line for line in (ran.out + ran.err).splitlines() if len(line) > columns] == []
+    assert [line for line in long.err.splitlines() if len(line) > columns] == []
+    told = " ".join(" ".join(ran.out for ran in shown).split())
+    assert said.strip() in told, "wrapped, and nothing left out"
+    head, *lines = listed.out.splitlines()
+    assert "SESSION" in head
+    assert any("0199a6f2" in line for line in lines)
+    assert any("a-workflow" in line for line in lines)
+
+
+def test_numbers_stand_below_each_other_and_costs_are_shown_where_there_are_any(
+    tree: Tree, command: Command
+) -> None:
+    with run_log(tree.public, users={"tester": tree.public / "SqlLiteDBs" / "runs.sqlite"}) as log:
+        log.finished(cost=0.25, usage=used(5, 5))
+        log.finished(cost=12.5, usage=used(900, 100))
+
+    ends = [line.partition("  1.50")[2] or line[-14:] for line in command("runs").out.splitlines()]
+
+    assert ends == ["  TOKENS  COST", "    1000  12.5", "      10  0.25"]
 
 
 def test_wrong_use_is_told(
