@@ -74,14 +74,14 @@ class Background:
                 lambda: not len(self), max(0.0, deadline - time.monotonic())
             )
 
-    def stop_all(self, reason: MiddlewareError) -> None:
-        """Cancel what runs and forget what has not begun."""
+    def stop_all(self, reason: Callable[[], MiddlewareError]) -> None:
+        """Cancel what runs, each for a reason of its own, and forget what has not begun."""
         with self._changed:
             self._waiting.clear()
             running = tuple(self._running)
             self._changed.notify_all()
         for task in running:
-            task.cancel.cancel(reason)
+            task.cancel.cancel(reason())
 
     def _run(self) -> None:
         # In a call of its own, so that an idle thread does not keep the last request alive.

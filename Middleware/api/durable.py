@@ -6,7 +6,15 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response, request
 
-from Middleware.api.durable_access import NEVER_RETRY, profile_of, require, sender, status_of
+from Middleware.api.durable_access import (
+    NEVER_RETRY,
+    hidden_profiles,
+    profile_of,
+    require,
+    require_reader,
+    sender,
+    status_of,
+)
 from Middleware.api.durable_events import EventStreams, Waits, changed_status
 from Middleware.api.errors import JSON
 from Middleware.conversations.models import Options, Receipt, Refusal
@@ -32,6 +40,14 @@ def durable_door(conversations: Conversations, waits: Waits | None = None) -> Bl
     """All of ``/durable/v1``."""
     door = Blueprint("durable", __name__, url_prefix=PREFIX)
     waits = waits or Waits()
+
+    @door.before_request
+    def only_those_with_a_part_in_it() -> None:
+        conversation_id = (request.view_args or {}).get("conversation_id")
+        state = conversations.reader.state(conversation_id) if conversation_id else None
+        if state is not None:
+            require_reader(conversations, state.profile)
+
     _add_changes(door, conversations)
     _add_views(door, conversations, waits)
     _add_lists(door, conversations)
@@ -153,7 +169,9 @@ def _add_lists(door: Blueprint, conversations: Conversations) -> None:
         if status not in (None, "running", "completed", "failed"):
             raise MalformedRequest("status", "must be `running`, `completed` or `failed`")
         profile = request.args.get("profile")
-        found = conversations.reader.conversations(page(), status=status, profile=profile)
+        found = conversations.reader.conversations(
+            page(), status=status, profile=profile, hidden=hidden_profiles(conversations)
+        )
         return _json(found)
 
     @door.get("/conversations/<conversation_id>/signals")

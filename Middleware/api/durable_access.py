@@ -25,6 +25,8 @@ _STATUSES: Final[Mapping[str, int]] = {
 NEVER_RETRY: Final = {"x-should-retry": "false"}
 """Client libraries repeat 408, 409, 429 and 5xx by themselves; a refusal is definite (HTTP-3)."""
 
+_NOT_ALLOWED: Final = "This key may not do that in conversations of this profile."
+
 _TEXTS: Final[Mapping[str, str]] = {
     "request_id_conflict": "This idempotency key was used for another input.",
     "rejected_not_started": "There is no such conversation.",
@@ -86,7 +88,7 @@ def sender() -> str | None:
 def require(allowed: Callable[[str | None], bool]) -> None:
     """Raise KeyNotAllowed unless the key of who asks now is one of them."""
     if not allowed(key_name(caller_now())):
-        raise KeyNotAllowed("This key may not do that in conversations of this profile.")
+        raise KeyNotAllowed(_NOT_ALLOWED)
 
 
 class ProfileGone(RequestError):
@@ -103,6 +105,27 @@ class ProfileGone(RequestError):
             f" `POST /durable/v1/conversations/{conversation_id}/cancel` ends it without."
         )
         self.param = "profile"
+
+
+def require_reader(conversations: Conversations, profile: str) -> None:
+    """Raise KeyNotAllowed where :func:`lets_read` says no."""
+    if not lets_read(conversations, profile):
+        raise KeyNotAllowed(_NOT_ALLOWED)
+
+
+def lets_read(conversations: Conversations, profile: str) -> bool:
+    """Whether who asks now may see conversations of a profile. One that is gone says nothing about
+    that: whoever may use the server may see what it left, and end it.
+    """
+    found = conversations.profiles.find(profile)
+    return found is None or found.lets_read(key_name(caller_now()))
+
+
+def hidden_profiles(conversations: Conversations) -> tuple[str, ...]:
+    """Those whose conversations no list may show to who asks now."""
+    return tuple(
+        name for name in conversations.profiles.names() if not lets_read(conversations, name)
+    )
 
 
 def profile_of(conversations: Conversations, conversation_id: str) -> Profile | None:

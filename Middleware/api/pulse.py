@@ -51,15 +51,17 @@ class Pulse:
         request.finish()
         self._forget(request)
 
-    def stop_all(self, reason: MiddlewareError) -> None:
-        """Cancel every active run."""
+    def stop_all(self, reason: Callable[[], MiddlewareError]) -> None:
+        """Cancel every active run, each for a reason of its own: runs add where they were to it,
+        which is nobody else's affair.
+        """
         for request in self._all():
-            request.stop(reason)
+            request.stop(reason())
 
-    def abandon_all(self, reason: MiddlewareError) -> None:
+    def abandon_all(self, reason: Callable[[], MiddlewareError]) -> None:
         """End the answers of those that did not stop, for the process is about to end."""
         for request in self._all():
-            request.abandon(reason)
+            request.abandon(reason())
 
     def _forget(self, request: ActiveRequest) -> None:
         with self._lock:

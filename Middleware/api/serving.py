@@ -3,7 +3,6 @@
 import gc
 import logging
 import queue
-import signal
 import socket
 import sys
 import time
@@ -19,6 +18,7 @@ from Middleware.api.options import ServerOptions
 from Middleware.api.site import Site
 from Middleware.config.problems import Problem, tally
 from Middleware.core.errors import ServerStopping
+from Middleware.core.signals import when_asked_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Application:
 
 
 class StopSignal:
-    """Ctrl-C, a termination signal, or :meth:`request`: one asks to stop, a second to hurry.
+    """Ctrl-C, `kill`, a closed terminal, or :meth:`request`: one asks to stop, a second to hurry.
 
     A SimpleQueue, because a signal handler may run while its own thread holds the lock of an
     Event; ``put`` is safe there.
@@ -70,9 +70,7 @@ class StopSignal:
 
     def listen(self) -> None:
         """Take over the signals of this process. Main thread only."""
-        for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), self.request)
+        when_asked_to_end(self.request)
 
 
 def serve(app: Application, options: ServerOptions, stop: StopSignal, out: TextIO) -> int:
@@ -114,13 +112,12 @@ def wind_down(site: Site, server: HttpServer, stop: StopSignal, grace_seconds: f
     site.stopping = True
     begun = time.monotonic()
     hurry = _wait(lambda: not pulse and not background, begun + grace_seconds, stop)
-    reason = ServerStopping()
-    pulse.stop_all(reason)
+    pulse.stop_all(ServerStopping)
     _wait(lambda: not pulse, time.monotonic() + _LAST_WORDS_SECONDS)
-    pulse.abandon_all(reason)
+    pulse.abandon_all(ServerStopping)
     if not hurry:
         _wait(lambda: not background, begun + 2 * grace_seconds, stop)
-    background.stop_all(reason)
+    background.stop_all(ServerStopping)
     _wait(lambda: not background, time.monotonic() + _LAST_WORDS_SECONDS / 2)
     server.drain(time.monotonic() + 1.0)
     server.close()

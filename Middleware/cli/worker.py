@@ -1,7 +1,6 @@
 """`worker`: work on durable conversations without any door. Any number, on any machines."""
 
 import argparse
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from Middleware.conversations.settings import WorkerSettings
 from Middleware.core.arguments import OptionParser
+from Middleware.core.signals import when_asked_to_end
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,8 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     def end(number: int, frame: Any) -> None:
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    when_asked_to_end(end)
     with local_conversations(given, partial(_adapted, given)) as conversations:
         conversations.work()
         print("The worker is ready.", flush=True)

@@ -121,6 +121,10 @@ class Profile:
     def lets_approve(self, key: str | None) -> bool:
         return not self.may_approve or key in self.may_approve
 
+    def lets_read(self, key: str | None) -> bool:
+        """Who has a part in its conversations; only they may see, end or repair them."""
+        return self.lets_send(key) or self.lets_approve(key)
+
 
 class Profiles(Protocol):
     """Where profiles come from."""

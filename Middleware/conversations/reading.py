@@ -3,7 +3,7 @@ worker (STAT-4).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, case, func, select
@@ -74,11 +74,17 @@ class Reader:
             return shown
 
     def conversations(
-        self, page: Page, *, status: str | None = None, profile: str | None = None
+        self,
+        page: Page,
+        *,
+        status: str | None = None,
+        profile: str | None = None,
+        hidden: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Newest first, with how many there are of each kind."""
+        """Newest first, with how many there are of each kind; none of the ``hidden`` profiles."""
         row = tables.conversations
-        query = select(row).order_by(row.c.created_at.desc(), row.c.id.desc())
+        seen = row.c.profile.not_in(hidden)
+        query = select(row).where(seen).order_by(row.c.created_at.desc(), row.c.id.desc())
         if status is not None:
             query = query.where(_kind() == status)
         if profile is not None:
@@ -92,7 +98,7 @@ class Reader:
                 query = query.where(older)
             found = connection.execute(query.limit(page.size)).mappings().all()
             # Not grouped by the expression itself: PostgreSQL takes two with parameters for two.
-            kinds = select(_kind().label("kind")).subquery()
+            kinds = select(_kind().label("kind")).where(seen).subquery()
             counted = select(kinds.c.kind, func.count()).group_by(kinds.c.kind)
             counts = connection.execute(counted).all()
         # Not as states: one that is damaged is in the list all the same.

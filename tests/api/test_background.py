@@ -73,7 +73,7 @@ def test_stopping_cancels_what_runs_and_forgets_what_waits() -> None:
     background.submit(task(work, cancel))
     assert begun.wait(DEADLINE_SECONDS)
     background.submit(task(forgotten.set))
-    background.stop_all(ServerStopping())
+    background.stop_all(ServerStopping)
 
     assert background.wait_until_idle(in_a_moment())
     assert not forgotten.is_set()

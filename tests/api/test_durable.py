@@ -425,3 +425,54 @@ def test_keys_decide_who_may_send_and_who_may_approve(server: Server, tmp_path: 
         "whoever I say",
         "anna/boss",
     )
+
+
+def test_whoever_has_no_part_in_a_conversation_sees_nothing_of_it(
+    server: Server, tmp_path: Path
+) -> None:
+    server.conversations.stop()
+    keys = [{"name": name, "key": f"key-{name}"} for name in ("sender", "boss", "other")]
+    user = User.model_validate({"name": "anna", "apiKeys": keys}).model_copy(
+        update={"name": "anna"}
+    )
+    ways = [
+        *(("GET", f"{BASE}/c{view}") for view in VIEWS),
+        *(("POST", f"{BASE}/c/{change}") for change in ("signals/message", "cancel", "repair")),
+    ]
+
+    def seen(live: Live, name: str) -> list[str]:
+        listed = live.ask("GET", BASE, None, Authorization=f"Bearer key-{name}").json
+        assert sum(listed["counts"].values()) == len(listed["conversations"])
+        return [one["conversation_id"] for one in listed["conversations"]]
+
+    with durable_server(tmp_path, Waits(), (user,)) as guarded:
+        started = {"profile": "kept", "conversation_id": "c"}
+        assert guarded.post(BASE, started, Authorization="Bearer key-sender").status == 201
+        open_to_all = {"profile": "refund-desk", "conversation_id": "o"}
+        assert guarded.post(BASE, open_to_all, Authorization="Bearer key-other").status == 201
+        lists = {name: seen(guarded.live, name) for name in ("sender", "boss", "other")}
+        other = {
+            (method, path): guarded.live.ask(
+                method, path, {} if method == "POST" else None, Authorization="Bearer key-other"
+            ).status
+            for method, path in ways
+        }
+        boss = guarded.get(f"{BASE}/c/export", Authorization="Bearer key-boss")
+
+    assert other == dict.fromkeys(ways, 403)
+    assert lists == {"sender": ["o", "c"], "boss": ["o", "c"], "other": ["o"]}
+    assert boss.status == 200
+
+
+VIEWS = (
+    "",
+    "/status",
+    "/runs/r/status",
+    "/records/1",
+    "/export",
+    "/events",
+    "/signals",
+    "/signals/s",
+    "/transcript",
+    "/history",
+)

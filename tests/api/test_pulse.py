@@ -106,7 +106,7 @@ def test_stopping_reaches_every_request() -> None:
     pulse = Pulse()
     requests = [pulse.watch(str(number), None) for number in range(3)]
 
-    pulse.stop_all(ServerStopping())
+    pulse.stop_all(ServerStopping)
 
     for request in requests:
         with pytest.raises(ServerStopping):

@@ -55,7 +55,12 @@ def test_what_the_server_holds_from_its_start_is_not_searched_for_garbage() -> N
     assert threshold == 10_000
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
+ENDING = {
+    name: getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+}
+
+
+@pytest.mark.parametrize("number", ENDING.values(), ids=list(ENDING))
 def test_an_idle_server_stops_at_once(number: signal.Signals) -> None:
     with served() as server, connected(server) as idle:
         idle.send("GET", "/health")

@@ -346,7 +346,7 @@ def test_a_stopped_server_ends_its_streams_with_an_error_frame() -> None:
     with serving(make_site(runner)) as live, live.connect() as client:
         client.send_chat()
         client.read_until(b"begun")
-        live.site.pulse.stop_all(ServerStopping())
+        live.site.pulse.stop_all(ServerStopping)
         rest = client.read_until(b"\r\n0\r\n\r\n")
 
     assert b'"code":"server_stopping"' in rest

@@ -1,9 +1,11 @@
 """The life of a request: twins, the concurrency gate, nodes behind the answer (front-doors §12)."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from Middleware.core.errors import ServerStopping
 from tests.fakes.doors import CHAT, MESSAGES, OLLAMA_CHAT, Door, every_door
 from tests.fakes.headrace import Tree, answers, wait_until
 from tests.fakes.upstream import DONE, SILENCE, Pause, Upstream, chat, delta, refuses, stream
@@ -226,3 +228,18 @@ def test_a_slot_is_free_again_after_every_kind_of_end(door: Door, tmp_path: Path
         assert door.ask(live, stream=False, model="nobody").status == 404
         assert door.ask(live, stream=False).text == "two"
         assert len(model.asked) == 4
+
+
+def test_requests_that_a_stop_ends_are_each_told_where_they_were_themselves(tmp_path: Path) -> None:
+    names = [f"flow{number}" for number in range(5)]
+    with Upstream([SILENCE]) as model:
+        tree = Tree(tmp_path).model("Main", model.url)
+        for name in names:
+            tree.workflow(name, [answers("Main")])
+        with tree.serve() as live, ThreadPoolExecutor() as pool:
+            asked = [pool.submit(live.chat, model=name) for name in names]
+            model.wait_for(len(names))
+            live.site.pulse.stop_all(ServerStopping)
+            told = [one.result().json["error"]["message"] for one in asked]
+
+    assert [text.partition(",")[0] for text in told] == [f"Workflow {name!r}" for name in names]

@@ -370,3 +370,42 @@ def test_a_background_response_survives_the_process(tmp_path: Path) -> None:
     assert begun["status"] in ("queued", "in_progress")
     assert final["output"][0]["content"][0]["text"] == "one two three four five"
     assert told == [("five", "replied")]
+
+
+def test_whoever_has_no_part_in_a_conversation_finds_nothing_of_it(tmp_path: Path) -> None:
+    tree = desk(tmp_path, maySend=["shop"], mayApprove=["ann"])
+    keys = ({"name": name, "key": f"{name}-key"} for name in ("shop", "ann", "other"))
+    tree.user(apiKeys=list(keys))
+
+    def statuses(live: Headrace, name: str, response: str, conversation: str) -> dict[str, int]:
+        asked = (
+            ("GET", f"/v1/responses/{response}"),
+            ("GET", f"/v1/responses/{response}?stream=true"),
+            ("GET", f"/v1/responses/{response}/input_items"),
+            ("GET", f"/v1/conversations/{conversation}"),
+            ("GET", f"/v1/conversations/{conversation}/items"),
+            ("POST", f"/v1/responses/{response}/cancel"),
+            ("DELETE", f"/v1/conversations/{conversation}"),
+        )
+        bearer = f"Bearer {name}-key"
+        answers = {
+            f"{method} {path}": live.ask(method, path, None, Authorization=bearer).status
+            for method, path in asked
+        }
+        return {
+            path.replace(response, "R").replace(conversation, "C"): status
+            for path, status in answers.items()
+        }
+
+    with tree.serve() as live:
+        asked = {"model": "desk", "input": REFUND, "background": True}
+        made = live.ask("POST", "/v1/responses", asked, Authorization="Bearer shop-key").json
+        ids = (made["id"], made["conversation"]["id"])
+        other = statuses(live, "other", *ids)
+        ann = statuses(live, "ann", *ids)
+
+    assert set(other.values()) == {404}, other
+    assert {path: ann[path] for path in ann if path.startswith("GET")} == dict.fromkeys(
+        (path for path in ann if path.startswith("GET")), 200
+    )
+    assert (ann["POST /v1/responses/R/cancel"], ann["DELETE /v1/conversations/C"]) == (403, 403)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from Middleware.api.doors.durable_view import input_item, transcript_items
-from Middleware.api.durable_access import SignalRefused, profile_of, require, sender
+from Middleware.api.durable_access import SignalRefused, lets_read, profile_of, require, sender
 from Middleware.conversations.models import Receipt, Refusal
 from Middleware.conversations.profiles import require_profile
 from Middleware.conversations.service import Conversations
@@ -57,7 +57,7 @@ class DurableConversations:
 
     def show(self, id: str) -> dict[str, Any] | None:
         state = self._talks.reader.state(id) if self._talks.exists else None
-        if state is None:
+        if state is None or not lets_read(self._talks, state.profile):
             return None
         labels = self._talks.segments.labels(id)
         metadata = {**labels, _PROFILE: state.profile}

@@ -20,6 +20,7 @@ from Middleware.api.doors.durable_view import (
 from Middleware.api.durable_access import (
     SignalRefused,
     UnknownConversation,
+    lets_read,
     require,
     sender,
 )
@@ -159,7 +160,7 @@ class ConversationResponses:
         if not id.startswith(ID_START):
             return None
         found = self._talks.segments.find(signal_of(id)) if self._talks.exists else None
-        if found is None:
+        if found is None or not lets_read(self._talks, found.profile):
             raise UnknownResponse(id)
         return found
 
