@@ -32,6 +32,8 @@ WORKFLOW_LAYERS = [
     {"schema", "processors"},
     {"managers"},
     {"cycles", "check_names"},
+    {"check_scripts"},
+    {"check_nodes"},
     {"check", "testing"},
 ]
 """Below ``workflows``: packages, and the modules that stand beside them."""

@@ -150,13 +150,13 @@ def refuse_options(arguments: Sequence[Argument], parts: Sequence[Part]) -> None
                 f"a variable makes an argument begin with {argument.text[0]} (blockOptionInjection)"
             )
     for part in parts:
-        if 0 <= part.argument < len(arguments) and _names_file(arguments[part.argument], part):
+        if 0 <= part.argument < len(arguments) and names_file(arguments[part.argument], part):
             raise RefusedArgument(
                 f"a variable makes --{part.name} name a file (blockOptionInjection)"
             )
 
 
-def _names_file(argument: Argument, part: Part) -> bool:
+def names_file(argument: Argument, part: Part) -> bool:
     """Whether data makes curl take (a part of) a value for the name of a file, which the author
     has not: a file name that the author asked for is nobody's trick."""
     text, start = argument.text, part.start

@@ -20,7 +20,7 @@ def load_script(path: Path) -> Callable[..., Any]:
         stat = path.stat()
         code = _compiled_file(path, stat.st_mtime_ns, stat.st_size)
     except FileNotFoundError as error:
-        near = nearest(path.name, _scripts_in(path.parent))
+        near = nearest(path.name, scripts_in(path.parent))
         hint = f" Did you mean {near!r}?" if near else ""
         message = f"there is no script {path.name!r} in its folder.{hint}"
         raise WorkflowError(message, detail=str(error)) from error
@@ -31,7 +31,8 @@ def load_script(path: Path) -> Callable[..., Any]:
     return _function_of(code, path.name)
 
 
-def _scripts_in(folder: Path) -> list[str]:
+def scripts_in(folder: Path) -> list[str]:
+    """Names of the Python files of a folder; none where there is no such folder."""
     try:
         return [one.name for one in folder.iterdir() if one.suffix == ".py"]
     except OSError:

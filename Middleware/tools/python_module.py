@@ -23,6 +23,7 @@ from Middleware.tools.scripts import Stopped, described, run_script, showable
 
 logger = logging.getLogger(__name__)
 
+FUNCTION = "Invoke"
 _NUMBERS = itertools.count(1)
 
 
@@ -84,7 +85,7 @@ def invoke(path: Path, call: Call, *, import_from: Path) -> Any:
 
 def _loaded_and_called(module: ModuleType, path: Path, call: Call) -> Any:
     _load(module, path)
-    function = getattr(module, "Invoke", None)
+    function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise WorkflowError(f"The Python file {path.name!r} has no function Invoke.")
     return _call(function, path, call)

@@ -14,6 +14,9 @@ from Middleware.config.problems import Problem, Severity
 from Middleware.config.store import CURRENT_USER_FILE, ConfigStore
 from Middleware.core.errors import ConfigError
 from Middleware.workflows.check_names import Asker, named_problems
+from Middleware.workflows.check_nodes import CODES as NODE_CODES
+from Middleware.workflows.check_nodes import node_problems
+from Middleware.workflows.check_scripts import CODES as SCRIPT_CODES
 from Middleware.workflows.cycles import SubCall, cycles, is_certain
 from Middleware.workflows.handlers.base.named_files import names_in
 from Middleware.workflows.handlers.base.node_handler import node_types
@@ -49,6 +52,8 @@ CODES = {
     "unknown_placeholder": "a {{name}} that nothing can fill in; it stays as text",
     "jinja_syntax": "a Jinja2 template that cannot be read",
     "lone_brace": "a brace that belongs to no variable; it stays as text",
+    **NODE_CODES,
+    **SCRIPT_CODES,
 }
 _EARLY_FIELDS = ("endpointName", "preset")
 _CONTENT_FIELDS = (
@@ -186,6 +191,7 @@ def _references(config: Snapshot, workflow: Workflow, file: str) -> Iterator[Pro
             yield _problem("later_node_type", file, f"{place}.type", message, severity="warning")
         asker = Asker(config, node.options, workflow.variables, file, f"{place}.")
         yield from named_problems(asker, node)
+        yield from node_problems(asker, node, workflow)
         yield from _lost_overrides(config, node, file, place)
         told_outputs = _outputs(workflow, node)
         for problem in _texts(node, known | told_outputs, _live_names(workflow), file, place):

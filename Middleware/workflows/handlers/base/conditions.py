@@ -73,6 +73,17 @@ def evaluate(parts: Sequence[Piece]) -> bool:
     return False
 
 
+def fault_of(text: str) -> str | None:
+    """What is wrong with a condition, as in ``has nothing behind ==``; None where nothing is."""
+    if not text.strip():
+        return "is empty"
+    try:
+        _value_of(list(_tokens((Piece(text),), quotes=None)))
+    except _Malformed as error:
+        return str(error)
+    return None
+
+
 def _readings(parts: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     """The ways to read it, the best first."""
     text = joined(parts)
@@ -89,8 +100,10 @@ def _readings(parts: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     yield typed
 
 
-def _tokens(parts: Iterable[Piece], *, quotes: bool) -> Iterator[_Token]:
-    """Characters between tokens are left out, as they always were, and reported (S12)."""
+def _tokens(parts: Iterable[Piece], *, quotes: bool | None) -> Iterator[_Token]:
+    """Characters between tokens are left out, as they always were, and reported (S12); not where
+    ``quotes`` is None.
+    """
     values = iter([piece.text for piece in parts if piece.origin == "value"])
     text = "".join(
         _MARK if piece.origin == "value" else piece.text.replace(_MARK, "") for piece in parts
@@ -103,8 +116,8 @@ def _tokens(parts: Iterable[Piece], *, quotes: bool) -> Iterator[_Token]:
     _report(text[at:], quotes=quotes)
 
 
-def _report(skipped: str, *, quotes: bool) -> None:
-    if skipped.strip():
+def _report(skipped: str, *, quotes: bool | None) -> None:
+    if skipped.strip() and quotes is not None:
         shown = repr(skipped.strip()[:20]) if quotes else "something"
         logger.warning("a condition holds %s that means nothing there", shown)
 
