@@ -122,7 +122,8 @@ def _number(value: Any) -> float | None:
 def _curl(asker: Asker, node: Node, workflow: Workflow) -> Iterator[Problem]:
     """What `blockOptionInjection` would refuse, were a variable to begin with ``@`` or ``-``."""
     options: Any = node.options
-    if options.block_option_injection or options.block_private_addresses:
+    guarded = options.block_private_addresses or options.allowed_hosts is not None
+    if options.block_option_injection or guarded:
         return
     own = {*workflow.variables, *map(str, asker.config.user.user_wide_workflow_variables)}
     cut = _jinja_argument if options.jinja2 else _reader(own, workflow)

@@ -36,7 +36,8 @@ def script_problems(asker: Asker, node: Node) -> Iterator[Problem]:
         yield asker.problem("inline_code", "code", message, remedy, "warning")
         yield from _content(asker, "code", options.code, FUNCTION)
     elif node.type_name == "PythonModule" and "{" not in options.module_path:
-        yield from _module(asker, options.module_path.strip())
+        key = "module_path" if "module_path" in options else "modulePath"
+        yield from _module(asker, key, options.module_path.strip())
 
 
 def _script(asker: Asker, name: str) -> Iterator[Problem]:
@@ -58,8 +59,7 @@ def _script(asker: Asker, name: str) -> Iterator[Problem]:
         yield asker.problem("missing_script", "script", message, _meant(near))
 
 
-def _module(asker: Asker, name: str) -> Iterator[Problem]:
-    key = "module_path" if "module_path" in asker.options.model_fields_set else "modulePath"
+def _module(asker: Asker, key: str, name: str) -> Iterator[Problem]:
     try:
         path = find_script(name, INSTALL)
     except WorkflowError:

@@ -179,7 +179,7 @@ NUMBERS = [
     Case("none", model(lastMessagesToSendInsteadOfPrompt=0)),
     Case("a variable", model(lastMessagesToSendInsteadOfPrompt="{number}")),
     *(
-        Case(f"{key} {value!r}", model(**{key: value}), "invalid_workflow", place)
+        Case(f"{key} {value!r}", model(**{key: value}), "invalid_value", place)
         for key, value, place in (
             ("retry", {"times": -1}, "retry.times"),
             ("retry", {"times": 1, "delaySeconds": -1}, "retry.delaySeconds"),
@@ -217,6 +217,7 @@ CURL = [
     harmless("forbidden", "-d", "{agent1Output}", blockOptionInjection=True),
     harmless("guarded", "-d", "{agent1Output}", blockPrivateAddresses=True),
     harmless("guarded by itself", "-d", "{agent1Output}", "{agent1Output}"),
+    harmless("a list of hosts", "-d", "{agent1Output}", allowedHosts=["a.example"]),
     harmless("a date", "-d", "{todays_date_iso}"),
     harmless("the author's own file", "-d", "@body.json"),
     Case(
@@ -239,11 +240,7 @@ def test_what_is_wrong_with_a_node_is_told(tmp_path: Path, case: Case) -> None:
     values = {"folder": "x", "number": "5", **case.workflow}
     tree.write(MAIN, {**values, "nodes": [first, case.node]})
 
-    told = [
-        one
-        for one in check_workflows(tree.store())
-        if one.code not in ("missing_route", "unknown_key")
-    ]
+    told = [one for one in check_workflows(tree.store()) if one.code != "missing_route"]
 
     wanted = [(case.code, case.severity, MAIN, f"nodes[1].{case.place}")] if case.code else []
     assert [(one.code, one.severity, one.file, one.place) for one in told] == wanted
@@ -255,9 +252,12 @@ def test_every_code_is_tested() -> None:
     assert {*NODE_CODES, *SCRIPT_CODES} <= {case.code for case in CASES}
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CONDITIONS if case.code and "condition" in case.node]
-)
+UNREADABLE = [
+    pytest.param(case, id=case.id) for case in CONDITIONS if case.code and "condition" in case.node
+]
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
 def test_a_condition_that_is_told_is_false_when_it_runs(tmp_path: Path, case: Case) -> None:
     node = {**case.node, "type": "Conditional"}
     first = {"type": "StaticResponse", "content": "{chat_user_prompt_last_one}"}
