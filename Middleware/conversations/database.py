@@ -39,6 +39,7 @@ from Middleware.conversations.models import (
     UnreadableConversation,
 )
 from Middleware.core.errors import ConfigError
+from Middleware.storage.sqlite import identity_of
 
 CONNECTIONS = 20
 _MIGRATION_LOCK = 0x48656164  # "Head": any number, as long as it is always the same one
@@ -108,6 +109,7 @@ class Database:
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self._clock = clock
+        self._identity: tuple[int, int] | None = None
 
     @property
     def file(self) -> Path | None:
@@ -127,8 +129,23 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Raises StorageUnavailable when the database is not there, or is broken or full."""
+        self._be_sure_of_the_file()
         with reaching_it(), self.engine.begin() as connection:
             yield connection
+
+    def _be_sure_of_the_file(self) -> None:
+        """Connections that are open would go on in a file that was removed, and lose everything
+        that is accepted.
+        """
+        if self.file is None:
+            return
+        found = identity_of(self.file)
+        if self._identity is None:
+            self._identity = found
+        elif found != self._identity:
+            raise StorageUnavailable(
+                detail=f"{self.file} was removed or replaced while it was in use: start again"
+            )
 
     def now(self, connection: Connection) -> float:
         """The database's clock, so that workers on several machines agree (LEASE-2)."""

@@ -8,7 +8,13 @@ from pathlib import Path
 from Middleware.runs.migrations import MIGRATIONS
 from Middleware.runs.reader import Reader
 from Middleware.runs.store import Store
-from Middleware.storage.sqlite import DatabaseDamaged, migrate, open_database, translated
+from Middleware.storage.sqlite import (
+    DatabaseDamaged,
+    identity_of,
+    migrate,
+    open_database,
+    translated,
+)
 
 FILE = "runs.sqlite"
 _READER_WAITS_SECONDS = 5.0
@@ -32,7 +38,7 @@ class SqliteStore(Store):
         Raises DatabaseBusy and DatabaseUnavailable. A file that is no database is kept under
         another name, and a new one begun.
         """
-        if self._connection is not None and self._file == _identity(self.place):
+        if self._connection is not None and self._file == identity_of(self.place):
             return self._connection
         self.close()
         try:
@@ -40,7 +46,7 @@ class SqliteStore(Store):
         except DatabaseDamaged:
             self._put_aside()
             self._connection = self._connect()
-        self._file = _identity(self.place)
+        self._file = identity_of(self.place)
         return self._connection
 
     def close(self) -> None:
@@ -115,11 +121,3 @@ def reading_file(path: Path) -> Iterator[Reader | None]:
             yield Reader(connection)
         finally:
             connection.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino

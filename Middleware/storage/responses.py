@@ -12,7 +12,7 @@ import orjson
 
 from Middleware.core.clock import Clock
 from Middleware.storage.places import Connection, Place, PostgresTables, exists
-from Middleware.storage.sqlite import open_database, translated
+from Middleware.storage.sqlite import identity_of, open_database, translated
 
 _WAIT_SECONDS = 10.0
 _CLEAN_EVERY = 100
@@ -102,6 +102,7 @@ class ResponseStore:
         self._most = most
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
         self._until_clean = 0
 
     def put(self, kept: KeptResponse) -> None:
@@ -205,8 +206,12 @@ class ResponseStore:
                 yield connection
             return
         with self._lock:
+            if self._connection is not None and identity_of(self._place) != self._identity:
+                self._connection.close()
+                self._connection = None
             if self._connection is None:
                 self._connection = open_database(self._place, [_create], wait_seconds=_WAIT_SECONDS)
+                self._identity = identity_of(self._place)
             with translated():
                 yield self._connection
 

@@ -56,6 +56,17 @@ def translated() -> Iterator[None]:
         raise DatabaseUnavailable(str(error)) from error
 
 
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Which file a path stands for now; None when there is none. What is written to one that was
+    removed or replaced meanwhile is lost, and SQLite does not mind.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
 @contextmanager
 def transaction(
     path: Path, schema: str = "", *, wait_seconds: float = 5.0

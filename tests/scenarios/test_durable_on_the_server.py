@@ -1,5 +1,6 @@
 """Durable conversations on the real server, and the script they share with endpoints."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -108,3 +109,22 @@ def test_a_disk_that_is_full_when_the_engine_makes_its_tables_is_a_503(tmp_path:
     assert refused.status == 503
     assert refused.json["error"]["code"] == "storage_unavailable"
     assert accepted.status == 201
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files stay there")
+def test_nothing_is_accepted_into_a_store_that_was_taken_away(tmp_path: Path) -> None:
+    tree = desk(tmp_path)
+    asked = {"model": "talk", "input": "Hello"}
+    with tree.serve() as live:
+        assert live.ask("POST", "/durable/v1/conversations", START).status == 201
+        before = live.ask("POST", "/v1/responses", asked).json["id"]
+        shutil.rmtree(tree.public / "SqlLiteDBs")
+        refused = live.ask("POST", "/durable/v1/conversations", START)
+        kept = live.ask("POST", "/v1/responses", asked).json["id"]
+        gone = live.ask("GET", f"/v1/responses/{before}")
+    with tree.serve() as live:
+        accepted = live.ask("POST", "/durable/v1/conversations", START)
+        found = live.ask("GET", f"/v1/responses/{kept}")
+
+    assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
+    assert (gone.status, accepted.status, found.status) == (404, 201, 200)
