@@ -76,7 +76,7 @@ from Middleware.workflows.managers.request_runner import RequestRunner
 from Middleware.workflows.models.server_parts import ServerParts
 
 if TYPE_CHECKING:
-    from Middleware.storage.postgres_pool import Postgres
+    from Middleware.storage.postgres import Postgres
 
 INSTALL = Path(__file__).resolve().parent.parent
 """The checkout: what ships with the server is found from here."""
@@ -127,13 +127,14 @@ def build_parts(
         slots=options.concurrency if options.concurrency_level == "endpoint" else 0,
         wait_seconds=options.concurrency_timeout_seconds,
     )
+    database = _postgres(options)
     server = ServerParts(
         install=INSTALL,
         discussion_directory=options.discussion_directory,
         sqlite_directory=options.sqlite_directory,
         allow_inline_python=options.allow_inline_python,
-        workflow_locks=_locks(options),
-        database=_postgres(options),
+        workflow_locks=_locks(database),
+        database=database,
     )
     server.start(store.snapshot(name) for name in store.user_names)
     run_log = build_run_log(store, server, clock)
@@ -149,13 +150,12 @@ def build_parts(
     )
 
 
-def _locks(options: ServerOptions) -> WorkflowLocks:
-    url = options.database
-    if url is None or not is_postgres(url):
+def _locks(database: "Postgres | None") -> WorkflowLocks:
+    if database is None:
         return SqliteLocks()
     from Middleware.storage.postgres_locks import PostgresLocks  # the driver takes time to load
 
-    return PostgresLocks(url)
+    return PostgresLocks(database)
 
 
 def _postgres(options: ServerOptions) -> "Postgres | None":
@@ -163,7 +163,7 @@ def _postgres(options: ServerOptions) -> "Postgres | None":
     url = options.database
     if url is None or not is_postgres(url):
         return None
-    from Middleware.storage.postgres_pool import Postgres  # as above
+    from Middleware.storage.postgres import Postgres  # as above
 
     return Postgres(url)
 

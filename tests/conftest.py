@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from Middleware.storage.places import Place
-from Middleware.storage.postgres_pool import Postgres
+from Middleware.storage.postgres import Postgres
 from tests.fakes import postgres
 
 # How long an example takes is the machine's affair; what never ends, the time-out of pytest ends.

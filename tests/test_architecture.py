@@ -59,8 +59,8 @@ ONLY_IN = {
     "mcp": ("tools/",),
     "prometheus_client": ("api/metrics.py",),
     "opentelemetry": ("runs/spans.py",),
-    "sqlalchemy": ("storage/postgres_pool.py", "conversations/"),
-    "psycopg": ("storage/postgres",),
+    "sqlalchemy": ("storage/postgres.py", "conversations/"),
+    "psycopg": ("storage/postgres.py",),
 }
 """Third-party package -> who may know it; all others get what it does from them."""
 

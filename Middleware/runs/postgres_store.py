@@ -7,7 +7,7 @@ from Middleware.runs.store import Store
 from Middleware.storage.places import Connection, PostgresTables
 
 if TYPE_CHECKING:
-    from Middleware.storage.postgres_pool import Postgres
+    from Middleware.storage.postgres import Postgres
 
 TABLES: Final = PostgresTables(
     "runs",

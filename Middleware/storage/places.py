@@ -11,7 +11,7 @@ from Middleware.storage.sqlite import DatabaseUnavailable
 from Middleware.storage.sqlite import transaction as sqlite_transaction
 
 if TYPE_CHECKING:
-    from Middleware.storage.postgres_pool import Postgres
+    from Middleware.storage.postgres import Postgres
 
 Place: TypeAlias = "Path | Postgres"
 

@@ -35,7 +35,7 @@ from Middleware.runs.store import Rows, Store
 from Middleware.runs.stores import store_at
 from Middleware.runs.tracking import Tracking
 from Middleware.storage.places import Place
-from Middleware.storage.postgres_pool import Postgres
+from Middleware.storage.postgres import Postgres
 from Middleware.workflows.models.run import Run
 from tests.fakes.headrace import Tree, answers
 from tests.fakes.own_process import own_process

@@ -155,7 +155,8 @@ def test_a_run_of_the_other_server_can_be_followed_to_its_end(site: Site) -> Non
 
     named = [line for line in told.decode().split("\n") if line.startswith("event:")]
     assert named == [
-        *["event: step_started", "event: step_finished"] * 3,
+        *["event: step_started", "event: step_finished"],
+        *["event: step_started", "event: delta", "event: step_finished"] * 2,
         "event: run_finished",
     ]
 

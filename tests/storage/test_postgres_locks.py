@@ -9,6 +9,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
+from Middleware.storage.postgres import Postgres
 from Middleware.storage.postgres_locks import PostgresLocks
 from tests.fakes import postgres
 from tests.fakes.live_site import wait_until
@@ -18,14 +19,17 @@ from tests.fakes.live_site import wait_until
 def make(empty_postgres: str) -> Iterator[Callable[..., PostgresLocks]]:
     """A process with locks; all are closed at the end."""
     made: list[PostgresLocks] = []
+    databases: list[Postgres] = []
 
     def one(**seconds: float) -> PostgresLocks:
-        made.append(PostgresLocks(empty_postgres, None, **seconds))
+        databases.append(Postgres(empty_postgres))
+        made.append(PostgresLocks(databases[-1], None, **seconds))
         return made[-1]
 
     yield one
-    for locks in made:
+    for locks, database in zip(made, databases, strict=True):
         locks.close()
+        database.close()
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def rows(url: str) -> list[tuple[str, str, str]]:
 
 
 def ask(url: str, query: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True, options="-c search_path=headrace") as connection:
         cursor = connection.execute(query)
         return cursor.fetchall() if cursor.description else []
 
@@ -147,8 +151,9 @@ def test_a_server_that_starts_frees_what_the_dead_have_locked_and_nothing_else(
 ) -> None:
     code = (
         "import sys, os, signal\n"
+        "from Middleware.storage.postgres import Postgres\n"
         "from Middleware.storage.postgres_locks import PostgresLocks\n"
-        "assert PostgresLocks(sys.argv[1]).acquire('bob', 'of the dead', run='r')\n"
+        "assert PostgresLocks(Postgres(sys.argv[1])).acquire('bob', 'of the dead', run='r')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code, empty_postgres], check=False)
@@ -185,7 +190,7 @@ def test_a_name_may_be_anything_that_a_file_can_say(locks: PostgresLocks) -> Non
 
 
 def test_without_a_database_nothing_is_locked() -> None:
-    locks = PostgresLocks("postgresql://headrace@127.0.0.1:1/x")
+    locks = PostgresLocks(Postgres("postgresql://headrace@127.0.0.1:1/x"))
 
     assert locks.acquire("bob", "a", run="r1") is True
     assert locks.acquire("bob", "a", run="r2") is True
@@ -200,7 +205,7 @@ def test_a_database_that_stays_busy_counts_as_a_lock_that_is_held(
     locks = make(wait_seconds=0.2)
     locks.acquire("bob", "other", run="r0")
     with psycopg.connect(empty_postgres) as writer:
-        writer.execute("LOCK TABLE workflow_locks")
+        writer.execute("LOCK TABLE headrace.workflow_locks")
         assert locks.acquire("bob", "a", run="r1") is False
     assert locks.acquire("bob", "a", run="r1") is True
 
@@ -210,13 +215,15 @@ def test_a_database_that_was_restarted_is_used_again() -> None:
         pytest.skip("no PostgreSQL on this machine")
     own = postgres.make_cluster()
     try:
-        locks = PostgresLocks(own.url())
+        database = Postgres(own.url())
+        locks = PostgresLocks(database)
         locks.acquire("bob", "a", run="r1")
         own.stop()
         assert locks.acquire("bob", "b", run="r2") is True
         own.start()
         assert locks.acquire("bob", "a", run="r3") is False
         locks.close()
+        database.close()
     finally:
         with suppress(RuntimeError):
             own.stop()

@@ -14,7 +14,7 @@ from Middleware.storage.locks import SqliteLocks, WorkflowLocks
 from Middleware.storage.places import Place
 
 if TYPE_CHECKING:
-    from Middleware.storage.postgres_pool import Postgres
+    from Middleware.storage.postgres import Postgres
 
 INSTALL = Path(__file__).resolve().parents[3]
 """The checkout: scripts and old data are looked for here too."""

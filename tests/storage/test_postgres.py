@@ -8,7 +8,7 @@ import pytest
 
 from Middleware.core.errors import ConfigError
 from Middleware.storage.places import PostgresTables, alive_at
-from Middleware.storage.postgres_pool import Postgres
+from Middleware.storage.postgres import Postgres
 from Middleware.storage.sqlite import DatabaseBusy, DatabaseUnavailable, RowRefused
 from tests.fakes.headrace import wait_until
 
