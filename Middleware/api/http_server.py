@@ -11,6 +11,7 @@ from typing import Any, cast
 import orjson
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import TcpWSGIServer, create_server
 from waitress.task import ErrorTask
 
@@ -149,8 +150,24 @@ def _channel_class(shapes: ErrorShapes) -> type[HTTPChannel]:
 
     class Channel(HTTPChannel):
         error_task_class = JsonErrorTask
+        parser_class = _Parser
 
     return Channel
+
+
+class _Parser(HTTPRequestParser):
+    """Finds fault with every address that nobody could read, and has a path whatever it was sent:
+    both would be a fault of ours further on, with a page of log for each.
+    """
+
+    path = "/"
+
+    def parse_header(self, header_plus: bytes) -> None:
+        try:
+            super().parse_header(header_plus)
+            cast(Any, self).query.encode("latin-1").decode()
+        except ValueError as error:
+            raise ParsingError("Bad URI") from error
 
 
 def _as_ours(refused: Any) -> MiddlewareError:

@@ -111,3 +111,16 @@ def test_what_a_large_answer_was_kept_in_is_closed_with_its_connection(left: int
         gc.collect()
 
     assert [str(one.message) for one in warned if "unclosed file" in str(one.message)] == []
+
+
+def test_who_sends_no_http_and_leaves_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(make_site(FakeRunner())) as live:
+        # Whether it has gone when its answer is written is a matter of luck.
+        for _ in range(300):
+            with live.connect() as client:
+                client.socket.sendall(b"nonsense\r\n\r\n")
+                client.socket.shutdown(socket.SHUT_WR)
+                client.read_to_end()
+        wait_until(lambda: not live.server.connections)
+
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []

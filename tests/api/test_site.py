@@ -146,8 +146,18 @@ def test_a_chunked_upload_is_read_and_measured_as_any_other() -> None:
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 300_000 + b"\r\n\r\n", 431),
+        (b"GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET //v1/responses/r?stream=\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     ],
-    ids=["no HTTP", "bad header", "bad length", "unknown encoding", "large headers"],
+    ids=[
+        "no HTTP",
+        "bad header",
+        "bad length",
+        "unknown encoding",
+        "large headers",
+        "bad host",
+        "bad query",
+    ],
 )
 def test_what_is_hardly_http_is_refused_in_json(raw: bytes, status: int) -> None:
     with serving(make_site(FakeRunner())) as live, live.connect() as client:
