@@ -45,7 +45,7 @@ def _object() -> Schema:
                         "from": {"type": "string", "description": "Id of a node."},
                         "to": {"type": "string", "description": "Id of the next one."},
                         "route": {
-                            "type": ["string", "null"],
+                            "type": ["string", "boolean", "null"],
                             "description": "Only when the node takes this route.",
                         },
                     },

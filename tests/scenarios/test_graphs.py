@@ -41,6 +41,29 @@ def test_a_run_follows_the_edges_and_the_node_that_no_edge_leaves_answers(
     assert names == ["start", "middle", "end"]
 
 
+YAML = """
+globalVariables: {{n: {n}}}
+nodes:
+  - {{id: small, type: IfElse, condition: "{{{{n}}}} < 3"}}
+  - {{id: left, type: StaticResponse, content: left}}
+  - {{id: right, type: StaticResponse, content: right}}
+edges:
+  - {{from: small, route: true, to: left}}
+  - {{from: small, route: false, to: right}}
+"""
+
+
+@pytest.mark.parametrize(("n", "way"), [(1, "left"), (5, "right")])
+def test_yaml_needs_no_quotes_around_true_and_false(tmp_path: Path, n: int, way: str) -> None:
+    tree = Tree(tmp_path)
+    path = tree.configs / "Workflows" / "_shared" / "g" / "_DefaultWorkflow.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(YAML.format(n=n), encoding="utf-8")
+    with tree.serve() as live:
+        assert answer_of(live) == way
+        assert live.ask("GET", "/health").json["problems"] == []
+
+
 def test_a_failing_node_takes_its_error_edge(tmp_path: Path) -> None:
     nodes = [
         {

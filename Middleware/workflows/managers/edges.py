@@ -25,7 +25,7 @@ def parse_edges(raw: Any, nodes: Sequence[Node], source: Source) -> tuple[Edges,
         if not isinstance(edge, Mapping):
             mistakes.append(_mistake(source, place, "an edge must be an object {from, to, route}."))
             continue
-        start, end, route = edge.get("from"), edge.get("to"), edge.get("route") or ""
+        start, end, route = edge.get("from"), edge.get("to"), _route(edge.get("route"))
         wrong = [
             _unknown_end(source, f"{place}.{key}", end_id, ids)
             for key, end_id in (("from", start), ("to", end))
@@ -35,14 +35,21 @@ def parse_edges(raw: Any, nodes: Sequence[Node], source: Source) -> tuple[Edges,
         if wrong:
             continue
         leaving = edges.setdefault(str(start), {})
-        if str(route) in leaving:
+        if route in leaving:
             shown = f"route {route!r}" if route else "default route"
             mistakes.append(
                 _mistake(source, place, f"node {start!r} has a second edge for its {shown}.")
             )
             continue
-        leaving[str(route)] = str(end)
+        leaving[route] = str(end)
     return edges, mistakes
+
+
+def _route(written: Any) -> str:
+    """YAML reads an unquoted ``true`` as a truth value; here it is the route of that name."""
+    if isinstance(written, bool):
+        return "true" if written else "false"
+    return str(written or "")
 
 
 def warn_of_lost_nodes(first: Node, nodes: Sequence[Node], edges: Edges, source: Source) -> None:
