@@ -86,6 +86,9 @@ class EngineQueue:
         self._client.resume_workflow(task_id, queue_name=QUEUE)
 
     @reaching_it()
+    def drop(self, task_id: str) -> None:
+        self._client.cancel_workflow(task_id)
+
     def forget_finished(self, before: str, limit: int) -> int:
         """Remove records of tasks that ended before a time (ISO 8601); how many (ENG-11)."""
         ended = self._client.list_workflows(
@@ -113,6 +116,7 @@ def _task(status: WorkflowStatus) -> EngineTask:
         waits=status.status in _WAITING,
         runs=status.status == _RUNNING,
         executor=status.executor_id,
+        ours=status.app_version in (None, VERSION),
     )
 
 

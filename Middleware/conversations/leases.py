@@ -95,7 +95,9 @@ class Duty:
             executor = tables.executors.c
             alive = select(executor.id).where(executor.expires_at > now)
             left = row.c.holder.is_(None) | row.c.holder.not_in(alive) | (row.c.expires_at <= now)
-            free = left & (row.c.done_at <= now - at_least_apart)
+            # Done in times to come: the clock was set back since, and nobody is to wait for it.
+            is_due = (row.c.done_at <= now - at_least_apart) | (row.c.done_at > now)
+            free = left & is_due
             statement = (
                 upsert(connection, row)
                 .values(name=self._name, done_at=0.0, **values)

@@ -31,6 +31,8 @@ class EngineTask:
     runs: bool
     """Begun, and neither finished nor given back; perhaps by an executor that is gone."""
     executor: str | None
+    ours: bool = True
+    """Of this version of the engine's work; no process of ours takes that of another one."""
 
 
 class TaskQueue(Queue, Protocol):
@@ -46,6 +48,10 @@ class TaskQueue(Queue, Protocol):
 
     def hand_on(self, task_id: str) -> None:
         """Put a running task of a lost worker back into the queue, under its own id."""
+        ...
+
+    def drop(self, task_id: str) -> None:
+        """Nobody is to begin it any more."""
         ...
 
 
@@ -187,14 +193,17 @@ class Repairer:
         with self._database.transaction() as connection:
             alive = living(self._database, connection)
         runs = engine is not None and engine.runs and engine.executor in alive
-        waits = engine is not None and engine.waits and state.task_owner is None
+        ours = engine is not None and engine.ours
+        waits = engine is not None and ours and engine.waits and state.task_owner is None
         if runs or waits:
             self._look_later(state)
             return "repair_not_needed"
-        if not self._mark(state, again=engine is None):
+        if not self._mark(state, again=not ours):
             return "repair_not_needed"
         self._checkpoint("repair:marked")
-        if engine is not None and engine.runs:
+        if engine is not None and not ours:
+            self._queue.drop(state.task_id)
+        elif engine is not None and engine.runs:
             self._queue.hand_on(state.task_id)
         logger.warning("task %s handed on, its worker was %s", state.task_id, state.task_owner)
         return "repair_dispatched"
@@ -218,7 +227,8 @@ class Repairer:
 
     def _mark(self, seen: State, *, again: bool) -> bool:
         """Say in the conversation that its task is handed on; False when another repairer, or
-        the worker itself, was quicker (REPAIR-4). ``again``: the engine has no such task.
+        the worker itself, was quicker (REPAIR-4). ``again``: the engine has no such task, or one
+        that nobody will take.
         """
         with self._database.locked(seen.id) as locked:
             if locked is None or _identity(locked.state) != _identity(seen):

@@ -46,6 +46,8 @@ class Worker:
         self._steps = Steps(database, self._queue)
         self._activities = Activities(database, outside)
         self._stopping = threading.Event()
+        self._fallen: dict[str, float] = {}
+        """Tasks that failed here, by id, and when."""
         self._slots = threading.Semaphore(self._settings.turns_at_once)
         self._thread = threading.Thread(target=self._maintain, name="conversations", daemon=True)
 
@@ -85,6 +87,16 @@ class Worker:
         """One task, from one wait to the next (ENG-5). What it does next depends on recorded
         results alone, so that a repetition goes the same way.
         """
+        self._fallen.pop(task_id, None)
+        try:
+            return self._work_on(conversation_id, task_id, run_step)
+        except (LostTask, WorkerStopping):
+            raise
+        except Exception:
+            self._fallen[task_id] = time.monotonic()
+            raise
+
+    def _work_on(self, conversation_id: str, task_id: str, run_step: RunStep) -> str:
         with self._slots:
             if not self._persist(lambda: self._queue.is_run_by(task_id, self.executor)):
                 return DONE
@@ -127,6 +139,17 @@ class Worker:
             # The first failure is the one to be told.
             logger.exception("a failure could not be noted, conversation=%s", mine.conversation_id)
         self._outside.changed(mine.conversation_id)
+
+    def _pick_up(self) -> None:
+        """The engine notes that a task has failed, and the repair pass sees it there. With a disk
+        that was full it could not, and takes it for running in this process, which lives.
+        """
+        before = time.monotonic() - self._settings.repair.redispatch_after_seconds
+        for task_id, fell_at in tuple(self._fallen.items()):
+            if fell_at <= before:
+                if self._queue.is_run_by(task_id, self.executor):
+                    self._queue.hand_on(task_id)
+                self._fallen.pop(task_id, None)
 
     def _step(self, name: str, mine: Task) -> Callable[[], str]:
         functions: dict[str, Callable[[Task], str]] = {
@@ -172,6 +195,7 @@ class Worker:
                     self._renew()
                     renew_at = time.monotonic() + settings.lease_seconds / 3
                 self._outside.stops.look(self._database)
+                self._pick_up()
                 if self._repairer.wake_due():
                     self.hurry()
                 if repair.take(settings.lease_seconds, settings.loop_throttle_seconds):

@@ -74,6 +74,33 @@ def test_what_was_mended_goes_on_although_its_worker_never_died(
     client.close()
 
 
+@pytest.mark.slow
+def test_a_failure_that_the_engine_could_not_note_is_gone_on_with(
+    database_url: str, outside: Outside
+) -> None:
+    """As with a disk that was full: the engine takes the task for running, in a process that
+    lives. Nobody but that process knows better."""
+    client = Client(database_url)
+    table = "workflow_status" if client.database.is_sqlite else "dbos.workflow_status"
+    with worker(Job(url=database_url, folder=str(outside.folder), lease_seconds=30)):
+        row = lose_the_turn(client)
+
+        def put_back() -> bool:
+            with client.database.transaction() as connection:
+                changed = connection.exec_driver_sql(
+                    f"UPDATE {table} SET status = 'PENDING' WHERE status = 'ERROR'"
+                )
+                return changed.rowcount > 0
+
+        wait_for(put_back)
+        with client.database.transaction() as connection:
+            connection.execute(insert(tables.turns).values(row | {"decision": "approved"}))
+        client.settle("talk")
+
+    assert client.status("talk")["turn_count"] == 1
+    client.close()
+
+
 def write_options(client: Client, name: str, options: str) -> str:
     """Changes the row, as by hand or by a bad disk; what stood there before."""
     row = tables.conversations

@@ -158,6 +158,9 @@ class SteppingEngine:
     def hand_on(self, task_id: str) -> None:
         self._set(task_id, status="waits", owner=None)
 
+    def drop(self, task_id: str) -> None:
+        self._set(task_id, status="done")
+
     def _set(self, task_id: str, **values: Any) -> None:
         here = _queue.c.task_id == task_id
         with self.database.transaction() as connection:
