@@ -78,6 +78,8 @@ def _open(given: argparse.Namespace, store: Store) -> tuple[dict[str, Any], bool
                 raise Refused(f"Conversation {given.conversation_id!r} has ended.")
             return known, True
         body["conversation_id"] = given.conversation_id
+    # Another runner may just have begun it.
+    body["return_existing_active"] = True
     return store.start(body), False
 
 

@@ -66,6 +66,7 @@ class LocalStore:
                 profile=body["profile"],
                 options=options,
                 conversation_id=body.get("conversation_id"),
+                return_existing_active=body["return_existing_active"],
             )
         )
         if isinstance(started, Refusal):
