@@ -128,6 +128,11 @@ JSON_CASES = [
         {"json": {"path": "claim", "schema": {"properties": {"id": {"type": "string"}}}}},
         "id: 7 is not of type 'string'",
     ),
+    Case(
+        "leads elsewhere",
+        {"json": {"schema": {"$ref": "http://127.0.0.1:1/x"}}},
+        "it is none: it refers to http://127.0.0.1:1/x, which is not in it",
+    ),
 ]
 
 

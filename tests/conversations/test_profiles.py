@@ -29,6 +29,7 @@ from Middleware.core.messages import ToolCall
 from Middleware.runs.recorder import MemoryRecorder
 from tests.fakes.headrace import Tree, answers, static
 from tests.fakes.live_site import wait_until
+from tests.fakes.upstream import Upstream, whole
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -99,6 +100,19 @@ def test_the_shipped_profile_is_the_fake_model() -> None:
     assert profile.actions["refund"].arguments_schema == (
         FAKE_PROFILE.actions["refund"].arguments_schema
     )
+
+
+def test_a_schema_of_an_action_fetches_nothing(tmp_path: Path) -> None:
+    with Upstream(whole({"type": "object"})) as elsewhere:
+        action = {"schema": {"$ref": f"{elsewhere.url}/schema.json"}}
+        tree = Tree(tmp_path).write("Conversations/desk.json", {"actions": {"pay": action}})
+        store = build_parts(ServerOptions(public_directory=tree.public)).store
+        profile = FileProfiles(store).find("desk")
+
+        assert profile is not None
+        with pytest.raises(BadOutcome, match="'pay' cannot be used: it refers to"):
+            profile.check(Action(name="pay", arguments={}))
+        assert elsewhere.connections == 0
 
 
 def test_profiles_are_found_by_name_and_broken_ones_are_told(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ CONDITIONS = [
     unreadable("1 2", "has two values with nothing between them"),
     unreadable("1 && 2", "has two values with nothing between them"),
     unreadable(" ", "is empty"),
+    unreadable(f"'{'{agent1Output}' * 4}' ==", "has nothing behind =="),
     readable("{agent1Output}"),
     readable("{agent1Output} {agent1Output} 5"),
     readable("5 {agent1Output}"),
