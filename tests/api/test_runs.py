@@ -257,6 +257,7 @@ def test_a_reader_who_leaves_gives_its_place_back(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_makes_a_cancelled_run(tmp_path: Path) -> None:
     tree = Tree(tmp_path).workflow("assistant", [static("one"), answers()])
+    tree.write("Prices.json", {"models": {"*": {"inputPerMillion": 1, "outputPerMillion": 1}}})
     with (
         Upstream(stream(delta("Hel"), SILENCE)) as model,
         tree.model("Main", model.url).serve() as live,
@@ -269,6 +270,9 @@ def test_a_client_that_leaves_makes_a_cancelled_run(tmp_path: Path) -> None:
     assert (shown["status"], shown["partialText"]) == ("cancelled", "Hel")
     assert shown["error"] == shown["context"]["error"]
     assert "cancelled" in shown["error"]
+    tokens = shown["tokens"]
+    assert (tokens["completion"], tokens["estimated"]) == (1, True)
+    assert shown["cost"] == pytest.approx(tokens["total"] / 1e6)
     assert [moment["status"] for moment in shown["timeline"]] == ["succeeded", "failed"]
 
 

@@ -136,6 +136,9 @@ class NodeRunner:
                 partial = said.build()
                 self._run.partial_text = partial.text
                 execution.notes.thinking = partial.reasoning or None
+                if context is not None and context.plan and (partial.text or partial.reasoning):
+                    # What was said until then has been paid for.
+                    self._count(execution.notes, context.plan, partial, None)
                 if passed or (outcome := self._forgiven(execution, error)) is None:
                     self.steps.failed(execution, error)
                     raise
@@ -226,15 +229,10 @@ class NodeRunner:
         node, notes = execution.node, execution.notes
         if plan is not None:
             reply = payload.reply or Reply()
-            notes.usage = usage or reply.usage or estimated(notes.resolved_prompt, reply)
+            used = self._count(notes, plan, reply, usage)
             notes.thinking = reply.reasoning or None
             notes.confidence = reply.confidence
-            if plan.price is not None:
-                notes.cost = plan.price.of(notes.usage)
-            with self._lock:
-                self._run.add_usage(notes.usage, notes.cost)
-            self._scope.totals.add(notes.usage)
-            warn_of_a_cut(self._scope.config, plan.endpoint, notes.resolved_prompt, notes.usage)
+            warn_of_a_cut(self._scope.config, plan.endpoint, notes.resolved_prompt, used)
         if payload.inserted is not None:
             self._insert(payload.inserted, notes)
             # Done: a workflow above that passes the output on is not to do it once more.
@@ -242,6 +240,16 @@ class NodeRunner:
         self._contexts.keep(node, payload)
         self.steps.finished(execution, payload)
         return Outcome(payload, notes.next_route)
+
+    def _count(self, notes: StepNotes, plan: ModelPlan, reply: Reply, usage: Usage | None) -> Usage:
+        """Add up tokens and their cost."""
+        used = notes.usage = usage or reply.usage or estimated(notes.resolved_prompt, reply)
+        if plan.price is not None:
+            notes.cost = plan.price.of(used)
+        with self._lock:
+            self._run.add_usage(used, notes.cost)
+        self._scope.totals.add(used)
+        return used
 
     def _insert(self, inserted: MessagesInserted | None, notes: StepNotes) -> None:
         """Messages that a node adds are seen by all nodes that start from now on."""
