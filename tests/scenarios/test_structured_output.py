@@ -177,6 +177,22 @@ def test_a_schema_that_is_none_is_the_clients_mistake(schema: Any, tmp_path: Pat
         assert told.heard.error["param"] == "response_format.json_schema.schema"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_form_without_a_schema_never_reaches_the_model(path: str, tmp_path: Path) -> None:
+    tree = tree_of(VENDORS[0], tmp_path).workflow("w", [answers()])
+    with (
+        Upstream() as model,
+        with_model(tree, VENDORS[0], "Main", model.url).serve() as live,
+    ):
+        said = {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}
+        wish = {"response_format": {"type": "json_schema"}}
+        received = live.ask("POST", path, {"model": "w", **said, **wish})
+
+    assert received.status == 400
+    assert received.json["error"]["param"] == "response_format.json_schema"
+    assert model.asked == []
+
+
 @pytest.mark.parametrize("folder", ["", "tester/"])
 @pytest.mark.parametrize("schema", [{"type": "objekt"}, {"$ref": "#/$defs/none"}], ids=str)
 def test_a_file_that_is_no_schema_is_named_whole(schema: Any, folder: str, tmp_path: Path) -> None:
