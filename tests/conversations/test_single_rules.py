@@ -141,3 +141,37 @@ def test_a_response_hands_instructions_on_and_names_what_is_not_used(tmp_path: P
     assert answer.json["output"][0]["content"][0]["text"] == "told: be brief"
     assert "temperature" in answer.headers["x-headrace-ignored"]
     assert "instructions" not in answer.headers["x-headrace-ignored"]
+
+
+def test_the_idempotency_key_of_a_turn_is_a_variable(tmp_path: Path) -> None:
+    words = "{{idempotency_key}} {{turn}} {{attempt}}"
+    tree = Tree(tmp_path).workflow("say", [static(words)], placeholders=True)
+    tree.write("Conversations/desk.json", {"workflow": "say"})
+    begun = {"profile": "desk", "conversation_id": "c", "message": "Hello"}
+    with tree.serve() as live:
+        live.ask("POST", "/durable/v1/conversations", begun)
+        path = "/durable/v1/conversations/c"
+        wait_for(lambda: live.ask("GET", f"{path}/status").json["turn_count"] == 1)
+        record = live.ask("GET", f"{path}/records/1").json
+
+    assert record["text"] == "c:1:model 1 1"
+
+
+def test_whom_a_client_calls_its_user_is_the_label_of_a_decision(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.write("Conversations/desk.json", {"actions": {"refund": {}}})
+    with tree.serve() as live:
+        asked = live.ask("POST", "/v1/responses", {"model": "desk", "input": "refund"}).json
+        (proposal,) = asked["output"]
+        approval = {"type": "mcp_approval_response", "approval_request_id": proposal["id"]}
+        decision = {
+            **{"model": "desk", "previous_response_id": asked["id"], "safety_identifier": "Ann"},
+            "input": [{**approval, "approve": True}],
+        }
+        decided = live.ask("POST", "/v1/responses", decision)
+        name = asked["conversation"]["id"]
+        turns = live.ask("GET", f"/durable/v1/conversations/{name}/transcript").json["turns"]
+
+    assert decided.status == 200, decided.body
+    assert turns[0]["outcome"] == "approved"
+    assert "Ann" in turns[0]["action"]["reviewer"]
