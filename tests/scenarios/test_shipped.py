@@ -77,3 +77,16 @@ def test_the_router_goes_by_what_the_person_said(
         for step in child["context"]["steps"]
     ]
     assert prompts[0].startswith(system_prompt)
+
+
+def test_the_hint_of_the_scripted_model_is_no_cry_for_help(server: OwnProcess) -> None:
+    """Nodes hand its answers to one another: a judge of drafts must not tell how to get help."""
+    asked = {"model": "assistant", "max_tokens": 500}
+
+    def ask(said: str) -> str:
+        return answer(server, {**asked, "messages": [{"role": "user", "content": said}]})
+
+    hint = ask("water wheels")
+    assert 'Say "help"' in hint
+    assert ask(hint).startswith("You said: You said: water wheels")
+    assert ask("Please help me").startswith("To get real answers")
