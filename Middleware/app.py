@@ -212,6 +212,8 @@ def _keep(store: ConfigStore, server: ServerParts, user: str) -> Keep | None:
 def create_app(options: ServerOptions, parts: Parts | None = None) -> Application:
     """The WSGI application and what its server must know of it."""
     parts = parts or build_parts(options)
+    if parts.server.database is not None:
+        parts.server.database.require()
     store = parts.store
     pulse, background = Pulse(), Background()
     talks = _conversations(options, parts)

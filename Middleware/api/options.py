@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from Middleware.core.arguments import OptionParser
+from Middleware.storage.urls import database_argument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     add(
         "--database",
         metavar="URL",
-        type=_text,
+        type=database_argument,
         help="postgresql://HOST/NAME for all that is kept, or sqlite:///FILE for conversations",
     )
 

@@ -19,6 +19,7 @@ from Middleware.cli.conversation_talk import (
 )
 from Middleware.core.arguments import OptionParser
 from Middleware.core.errors import MalformedRequest, RequestError
+from Middleware.storage.urls import database_argument
 
 USAGE, REFUSED, UNREACHABLE = 2, 3, 4
 _OPTIONS = ("turns_per_run", "inactivity_seconds", "decision_timeout_seconds")
@@ -143,7 +144,12 @@ def _parser() -> argparse.ArgumentParser:
 def add_places(parser: argparse.ArgumentParser) -> None:
     """Where configuration and data are, for commands that work without a server."""
     add = parser.add_argument
-    add("--database", metavar="URL", help="sqlite:///FILE or postgresql://HOST/NAME")
+    add(
+        "--database",
+        metavar="URL",
+        type=database_argument,
+        help="sqlite:///FILE or postgresql://HOST/NAME",
+    )
     add(
         "--UserLevelSqlLiteDirectory",
         dest="sqlite_directory",

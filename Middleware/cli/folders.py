@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from Middleware.storage.urls import database_argument
+
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
     """``public_directory``, ``config_directory`` and ``workflows_directory``, None by default."""
@@ -26,5 +28,6 @@ def add_databases(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="URL",
+        type=database_argument,
         help="postgresql://HOST/NAME, where the servers keep what has run",
     )

@@ -100,12 +100,17 @@ class Conversations:
     def resume_when_needed(self) -> None:
         """:meth:`resume`, again and again until this process works or stops: another one may begin
         conversations, and be lost. For a thread of its own."""
+        told = ""
         while True:
             try:
                 if self._worker is not None or self.resume():
                     return
+                told = ""
             except MiddlewareError as error:
-                logger.warning("conversations cannot be looked for: %s", error.detail or error)
+                why = error.detail or str(error)
+                if why != told:
+                    logger.warning("conversations cannot be looked for: %s", why)
+                told = why
             if self._stopped.wait(LOOKS_FOR_WORK_EVERY_SECONDS):
                 return
 

@@ -91,6 +91,18 @@ class Postgres:
         self._prepared: set[str] = set()
         self._guard = threading.Lock()
 
+    def require(self) -> None:
+        """Raises ConfigError where nobody answers, or there is no such database."""
+        try:
+            with self._begin(_WAIT_SECONDS):
+                pass
+        except (DatabaseUnavailable, DatabaseBusy) as error:
+            name = self._engine.url.database or ""
+            raise ConfigError(
+                f"The database of --database cannot be used: {' '.join(str(error).split())}.",
+                remedy=f"Start PostgreSQL, or make the database with `createdb {name}`.",
+            ) from error
+
     @contextmanager
     def transaction(
         self,

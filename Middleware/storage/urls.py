@@ -1,5 +1,6 @@
 """What ``--database`` may say. No driver is loaded to read it."""
 
+import argparse
 import re
 from typing import Final
 
@@ -14,3 +15,17 @@ def is_postgres(url: str | None) -> bool:
 def postgres_url(url: str) -> str:
     """As PostgreSQL's own programs have it, without the name of a Python driver."""
     return _POSTGRES.sub("postgresql://", url)
+
+
+def database_argument(given: str) -> str | None:
+    """For the parser of a command line; nothing counts as not said. Raises ArgumentTypeError."""
+    text = given.strip()
+    if not text:
+        return None
+    if is_postgres(text):
+        return postgres_url(text)
+    if text.startswith("sqlite:///") and text != "sqlite:///":
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} names no database; write postgresql://HOST/NAME or sqlite:///FILE"
+    )

@@ -37,6 +37,9 @@ LINES = [
     Line(("--UserLevelSqlLiteDirectory", "s"), {"sqlite_directory": Path("s")}),
     Line(("--DiscussionDirectory", "d"), {"discussion_directory": Path("d")}),
     Line(("--file-logging",), {"file_logging": True}),
+    Line(("--database", "sqlite:///c.sqlite"), {"database": "sqlite:///c.sqlite"}),
+    Line(("--database", "postgres://h/n"), {"database": "postgresql://h/n"}),
+    Line(("--database", " "), {}),
     Line(("--concurrency", "3"), {"concurrency": 3}),
     Line(("--concurrency-timeout", "5"), {"concurrency_timeout_seconds": 5}),
     Line(("--concurrency-level", "endpoint"), {"concurrency_level": "endpoint"}),
@@ -91,8 +94,13 @@ def test_nonsense_ends_with_status_2_and_names_the_option(
         ),
         (("--xyzzy",), "There is no option '--xyzzy'. --help lists all."),
         (("a", "b", "c"), "There are words too many: c."),
+        (
+            ("--database", "headrace.sqlite"),
+            "argument --database: 'headrace.sqlite' names no database; write "
+            "postgresql://HOST/NAME or sqlite:///FILE",
+        ),
     ],
-    ids=["misspelt", "with a value", "other case", "like no other", "a third word"],
+    ids=["misspelt", "with a value", "other case", "like no other", "a third word", "no URL"],
 )
 def test_what_does_not_exist_is_told_with_the_nearest_that_does(
     words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]

@@ -1,6 +1,7 @@
 """Two servers that share one PostgreSQL (``--database``): either knows what the other has done."""
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from Middleware.cli.dispatch import main
 from tests.fakes import postgres
 from tests.fakes.headrace import Tree, answers, static, wait_until
 from tests.fakes.live_site import Received
-from tests.fakes.own_process import OwnProcess, own_process
+from tests.fakes.own_process import ROOT, OwnProcess, own_process
 from tests.fakes.upstream import SILENCE, Asked, Step, Upstream, reply, whole
 
 KEY = "k-jane"
@@ -216,3 +217,25 @@ def test_what_ran_while_the_database_was_away_is_written_when_it_is_back(tmp_pat
     finally:
         with suppress(RuntimeError):
             own.stop()
+
+
+def test_a_database_that_is_not_there_is_told_at_the_start(
+    tmp_path: Path, cluster: postgres.Cluster
+) -> None:
+    url = cluster.new_database()
+    cluster.drop_database(url)
+    server = [sys.executable, "server.py", "--PublicDirectory", str(Tree(tmp_path).public)]
+    done = subprocess.run(
+        [*server, "--port", "0", "--database", url],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert "Cannot start: The database of --database cannot be used" in done.stderr
+    assert "does not exist" in done.stderr
+    assert f"`createdb {url.rpartition('/')[2].partition('?')[0]}`" in done.stderr
+    assert "ready" not in done.stdout
