@@ -79,7 +79,7 @@ class BackgroundRun:
         return b""
 
     def reply(self, reply: Reply) -> bytes:
-        raise NotImplementedError("nobody waits for it")
+        raise AssertionError("it is kept as frames, so nobody asks for it whole")
 
     def _add(self, frames: list[Frame], *, over: bool) -> None:
         with self._news:
